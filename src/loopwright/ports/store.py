@@ -1,0 +1,343 @@
+"""The seam to durable state: what a store keeps, and the promises that the engine builds on.
+
+Owns: heads, transitions and their operations, and the `Store` Protocol with its eight methods.
+Must not know: SQL, files, records' meaning (a record is bytes with a kind here).
+Read next: `stores/memory.py` (the model of correctness), then `testing/store_suite.py` (the promises as tests).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from ..model.usage import NO_USAGE, Usage
+
+Status = Literal["idle", "running", "waiting"]
+"""idle: no open send; running: a send is open, whoever holds the lease continues it; waiting: it waits for a person or a host."""
+
+Durability = Literal["relaxed", "barrier", "full"]
+"""Which commits are synced to disk before they are acknowledged: none, those marked `sync`, all."""
+
+
+class EncodedRecord(Struct, frozen=True):
+    """One record on its way to the journal, encoded once."""
+
+    kind: str
+    version: int
+    at: float
+    """UTC epoch seconds."""
+    body: bytes
+
+
+class StoredRecord(Struct, frozen=True):
+    """One record read from the journal."""
+
+    position: int
+    """From 0, without gaps."""
+    kind: str
+    version: int
+    at: float
+    body: bytes
+
+
+class Lease(Struct, frozen=True):
+    """The right to write one session's journal."""
+
+    epoch: int
+    token: bytes
+    """Random, at least 8 bytes."""
+
+
+class Acquire(Struct, frozen=True):
+    """Take the lease with this transition; the store answers with the new epoch."""
+
+    token: bytes
+    ttl_s: float
+    """How long the owner's heartbeat keeps it alive without renewal."""
+
+
+class InboxItem(Struct, frozen=True):
+    """Something to say to a session."""
+
+    item_id: str
+    """Unique in its session for the session's whole life."""
+    kind: str
+    """"message" | "stop" | "timer" | "wake"."""
+    body: bytes
+    at: float
+    seq: int = 0
+    """Order of arrival, from 1; set by the store."""
+
+
+class NewSession(Struct, frozen=True, kw_only=True):
+    """A session that does not exist yet."""
+
+    session_id: str
+    agent_name: str
+    records: tuple[EncodedRecord, ...]
+    at: float
+    kind: str = "agent"
+    parent_id: str | None = None
+    lifecycle: str = "linked"
+    """"ephemeral" | "linked" | "detached": what happens to it when its parent goes."""
+    title: str = ""
+    min_format: int = 1
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """The small mutable row of a session; everything else is in its journal."""
+
+    session_id: str
+    position: int
+    """Where the next record goes; the number of records."""
+    window_start: int
+    """First position the window needs; a fold moves it."""
+    checkpoint: int | None
+    """Position of the newest `state_checkpointed` record; None when there is none."""
+    epoch: int
+    owner: str | None
+    """Who holds the lease; None when released."""
+    expires_in_s: float
+    """Until the lease can be taken; 0 when it is free, expired, or its process is known to be dead."""
+    inbox_seq: int
+    """Counts every accepted inbox item."""
+    takeovers: int
+    """Leases taken from a dead owner since the last record that was progress."""
+    agent_name: str
+    kind: str
+    parent_id: str | None
+    lifecycle: str
+    title: str
+    min_format: int
+    status: Status
+    created_at: float
+    updated_at: float
+    sends: int = 0
+    usage: Usage = NO_USAGE
+
+
+class HeadChange(Struct, frozen=True, kw_only=True):
+    """What a transition changes in its head beside the position; None and zero leave it as it is."""
+
+    status: Status | None = None
+    window_start: int | None = None
+    checkpoint: int | None = None
+    min_format: int | None = None
+    title: str | None = None
+    sends: int = 0
+    """Added to the head's count."""
+    usage: Usage = NO_USAGE
+    """Added to the head's totals."""
+    progress: bool = True
+    """False keeps counting takeovers: the transition only notes a recovery."""
+
+
+class TakeItems(Struct, frozen=True, tag="take_items"):
+    """Inbox items that this transition turned into records; each must be waiting."""
+
+    item_ids: tuple[str, ...]
+
+
+class MarkItem(Struct, frozen=True, tag="mark_item"):
+    """An id that is accepted by this very transition (a `send_id`): from now on it is a duplicate."""
+
+    item_id: str
+
+
+class PutItem(Struct, frozen=True, tag="put_item"):
+    """An inbox item for another session; ignored when its id is known there or the session is gone."""
+
+    session_id: str
+    item: InboxItem
+
+
+class CreateSession(Struct, frozen=True, tag="create_session"):
+    """A child session; ignored when it exists already (the same transition tried again)."""
+
+    session: NewSession
+
+
+class DropSession(Struct, frozen=True, tag="drop_session"):
+    """Tombstones an ephemeral child of this session; its rows go later."""
+
+    session_id: str
+
+
+class PutTimer(Struct, frozen=True, tag="put_timer"):
+    """Arms or re-arms a timer of this session."""
+
+    timer_id: str
+    due_at: float
+    """UTC epoch seconds."""
+    body: bytes
+
+
+class DropTimer(Struct, frozen=True, tag="drop_timer"):
+    """Removes a timer of this session; no error when it is gone."""
+
+    timer_id: str
+
+
+Op: TypeAlias = TakeItems | MarkItem | PutItem | CreateSession | DropSession | PutTimer | DropTimer
+"""What must be atomic with a transition. A new need is a new variant, never another method."""
+
+
+class Transition(Struct, frozen=True, kw_only=True):
+    """The one unit of writing: records and head change of one fenced session plus operations, atomic."""
+
+    session_id: str
+    expect: int
+    """The head's position must be exactly this."""
+    lease: Lease | Acquire
+    """A lease that is held, or the wish to take it now."""
+    records: tuple[EncodedRecord, ...] = ()
+    head: HeadChange = HeadChange()
+    ops: tuple[Op, ...] = ()
+    release: bool = False
+    """Give the lease back with this transition."""
+    if_inbox: int | None = None
+    """Only if the head's `inbox_seq` is this."""
+    sync: bool = False
+    """Must survive power loss before it is acknowledged (durability "barrier")."""
+
+
+class Committed(Struct, frozen=True):
+    """What a commit made of the head."""
+
+    position: int
+    epoch: int
+    inbox_seq: int
+    takeovers: int
+
+
+class Enqueued(Struct, frozen=True):
+    """What became of an inbox item."""
+
+    inbox_seq: int
+    duplicate: bool
+    """True when the id was known: nothing was stored."""
+    status: Status
+    """The session's status at that moment."""
+    depth: int
+    """Items that wait, this one included."""
+
+
+class Lookup(Struct, frozen=True):
+    """A session as one consistent reading."""
+
+    head: Head
+    waiting: tuple[InboxItem, ...]
+    """Inbox items not taken yet, in order of arrival."""
+    item_position: int | None = None
+    """For the asked item id: position right after the transition that took or marked it; -1 while it waits; None when unknown."""
+
+
+class SessionQuery(Struct, frozen=True, kw_only=True):
+    """Which heads to list, newest first."""
+
+    status: Status | None = None
+    agent_names: tuple[str, ...] | None = None
+    parent_id: str | None = None
+    before: float | None = None
+    """Only heads updated before this; for paging."""
+    limit: int = 100
+
+
+class ClaimQuery(Struct, frozen=True, kw_only=True):
+    """Work that nobody alive is doing."""
+
+    agent_names: tuple[str, ...]
+    max_format: int
+    now: float
+    """UTC epoch seconds, for due timers."""
+    limit: int = 50
+
+
+class DueTimer(Struct, frozen=True):
+    """A timer whose time has come."""
+
+    session_id: str
+    timer_id: str
+    due_at: float
+    body: bytes
+
+
+class Claimable(Struct, frozen=True):
+    """Sessions to continue and timers to fire; nothing is locked: the first commit decides who does it."""
+
+    interrupted: tuple[Head, ...]
+    """status running, lease free, expired or its process dead; or idle with waiting inbox items."""
+    timers: tuple[DueTimer, ...]
+
+
+class Store(Protocol):
+    """Durable sessions: append-only journals with fenced single writers.
+
+    Guarantees: a transition is atomic and, once acknowledged, visible to every later read; at most one lease
+    is valid per session; positions have no gaps; ids (sessions, items) are never reused.
+    Raises everywhere: `SessionNotFoundError`, `SessionGoneError` (tombstoned), `StoreUnavailableError` (away or
+    locked too long; nothing is known to be written until the next read), `StoreFullError`,
+    `StoreReadOnlyError`, `StoreCorruptError`, `StoreForkedError`; after each of them the store stays usable.
+    Concurrency: any number of calls from the event loop that first used the store; `renew` also from a
+    thread of its own. Cancel: a cancelled call may or may not have happened, completely; the store stays usable.
+    """
+
+    @property
+    def identity(self) -> str:
+        """Equal for two store objects exactly when they reach the same data."""
+        ...
+
+    @property
+    def owner(self) -> str:
+        """Who this object is in leases: process id and a random part."""
+        ...
+
+    def create(self, session: NewSession) -> Awaitable[Head]:
+        """A new session with its first records. Raises `SessionExistsError` when the id was ever used."""
+        ...
+
+    def commit(self, transition: Transition) -> Awaitable[Committed]:
+        """Applies one transition, all or nothing.
+
+        Checks in this order, each without having written anything: `SessionNotFoundError`/`SessionGoneError`;
+        for `Acquire`: a live foreign owner is `SessionBusyError`; for `Lease`: another epoch or token is
+        `SessionFencedError`; another position is `SessionMovedError`; `if_inbox` differs: `InboxMovedError`;
+        an item of `TakeItems` not waiting: `SessionMovedError`.
+        An acquire from an expired or dead owner counts one takeover; `head.progress` resets the count first
+        unless it is the acquire itself.
+        Order: transitions offered earlier by one task are applied earlier. Cost: one short write transaction,
+        shared by all transitions of one event-loop tick.
+        """
+        ...
+
+    def read(self, session_id: str, *, after: int = 0, limit: int | None = None) -> Awaitable[Sequence[StoredRecord]]:
+        """Records with position >= `after`, in order; a prefix-consistent snapshot."""
+        ...
+
+    def lookup(self, session_id: str, *, item_id: str | None = None) -> Awaitable[Lookup]:
+        """Head, waiting inbox items and what became of one item id, as of one moment."""
+        ...
+
+    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+        """Stores an inbox item (synced) with `ops` (PutItem, PutTimer, DropTimer only); needs no lease.
+
+        Counts `inbox_seq` in the same transaction; a known id stores nothing and answers `duplicate`.
+        """
+        ...
+
+    def claim(self, query: ClaimQuery) -> Awaitable[Claimable]:
+        """Sessions that can be continued and timers that are due, oldest first."""
+        ...
+
+    def renew(self, session_ids: Sequence[str], ttl_s: float) -> Awaitable[dict[str, tuple[int, int]]]:
+        """Keeps this owner alive for `ttl_s` more seconds; answers (epoch, inbox_seq) of the named sessions.
+
+        One statement however many leases are held. May be called from a loop in a thread of its own.
+        """
+        ...
+
+    def list(self, query: SessionQuery) -> Awaitable[Sequence[Head]]:
+        """Heads, most recently updated first; tombstones never."""
+        ...

@@ -1,0 +1,83 @@
+"""The seam to what operators do with a store, outside of runs.
+
+Owns: schema policy, opening and closing, deletion, checks. Must not know: SQL.
+Read next: `store.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from .artifact import ArtifactStore
+from .store import Store
+
+
+class SchemaPolicy(StrEnum):
+    """What opening a database may do to its tables."""
+
+    AUTO_CREATE = "auto_create"
+    """Create missing tables and run pending migrations."""
+    VERIFY = "verify"
+    """Change nothing; raise `StoreSchemaError` with the exact DDL when something is missing."""
+
+
+class UncertainCall(Struct, frozen=True):
+    """A `once` call that was started and whose outcome nobody knows."""
+
+    session_id: str
+    position: int
+    """Where its `tool_started` record is."""
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    idempotency_key: str
+    started_at: float
+    told: bool
+    """True when the model was told already that it may or may not have happened."""
+
+
+class StoreProblem(Struct, frozen=True):
+    """One finding of `check`."""
+
+    session_id: str | None
+    what: str
+    todo: str
+
+
+class StoreAdmin(Protocol):
+    """Opening, closing and looking after a store."""
+
+    def ddl(self) -> str:
+        """The complete, idempotent script that makes the tables of this version."""
+        ...
+
+    def check(self) -> Awaitable[Sequence[StoreProblem]]:
+        """Looks for damage in tables and journals' numbering; changes nothing."""
+        ...
+
+    def delete(self, session_id: str, *, cascade: bool = True) -> Awaitable[int]:
+        """Tombstones the session (and linked and ephemeral descendants), fencing any writer, then removes its rows.
+
+        Returns how many sessions went. Detached children stay and lose their parent. Its id is never used again.
+        """
+        ...
+
+    def uncertain_calls(self) -> Awaitable[Sequence[UncertainCall]]:
+        """All started `once` calls without a known outcome, oldest first."""
+        ...
+
+    def aclose(self) -> Awaitable[None]:
+        """Finishes offered transitions, gives up this owner's leases, checkpoints and closes; safe to call twice."""
+        ...
+
+    def abandon(self) -> None:
+        """Closes as a killed process would: nothing is flushed or released. For crash tests."""
+        ...
+
+
+class SessionStore(Store, ArtifactStore, StoreAdmin, Protocol):
+    """What `open_store` returns: everything a shipped store can do."""
