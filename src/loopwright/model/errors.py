@@ -167,7 +167,9 @@ class InteractionError(UsageError):
 
     code = "interaction.unknown"
 
-    def __init__(self, session_id: str, interaction_id: str, *, open_ids: Sequence[str] = (), answered: bool = False) -> None:
+    def __init__(
+        self, session_id: str, interaction_id: str, *, open_ids: Sequence[str] = (), answered: bool = False
+    ) -> None:
         self.session_id = session_id
         self.interaction_id = interaction_id
         self.answered = answered
@@ -366,7 +368,9 @@ class SessionTooNewError(StoreError):
         self.session_id = session_id
         self.needed = needed
         self.known = known
-        super().__init__(f"session {session_id!r} needs record format {needed}, this version reads up to {known}; upgrade loopwright")
+        super().__init__(
+            f"session {session_id!r} needs record format {needed}, this version reads up to {known}; upgrade loopwright"
+        )
 
 
 class LLMError(LoopwrightError):

@@ -189,7 +189,9 @@ def as_message(value: MessageLike | str) -> Message:
         call_id = value.get("tool_call_id") or value.get("call_id")
         if not call_id:
             raise InvalidMessageError("a message of role tool needs tool_call_id")
-        return ToolResultMessage(str(call_id), str(value.get("name") or ""), _content(content), ok=bool(value.get("ok", True)))
+        return ToolResultMessage(
+            str(call_id), str(value.get("name") or ""), _content(content), ok=bool(value.get("ok", True))
+        )
     raise InvalidMessageError(f"unknown message role {role!r}; use system, developer, user, assistant or tool")
 
 

@@ -1,0 +1,3 @@
+"""Loopwright: an embeddable, durable agent execution kernel."""
+
+__all__: list[str] = []

@@ -1,0 +1,102 @@
+"""Records to bytes and back, lossless, for every version ever written.
+
+Owns: the JSON form, record versions, journal formats and upgrade steps. Must not know: what records mean.
+The form is JSON text. Lone surrogates, which UTF-8 cannot hold, are written as `\\ud800`-style escapes: still JSON to
+the standard library, and read back to the same string.
+Read next: `records.py`.
+"""
+
+from __future__ import annotations
+
+import json as _json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from .errors import StoreCorruptError
+from .records import Record
+
+T = TypeVar("T")
+
+VERSIONS: dict[str, int] = {}
+"""Current version of each kind that is not at version 1."""
+
+FORMATS: dict[tuple[str, int], int] = {}
+"""Journal format that a (kind, version) needs, where it is not 1."""
+
+CURRENT_FORMAT = max(FORMATS.values(), default=1)
+"""The newest journal format that this version reads and writes."""
+
+Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
+
+UPGRADES: dict[tuple[str, int], Upgrade] = {}
+"""(kind, version) → the pure step that makes the JSON object of the next version."""
+
+_encoder = msgspec.json.Encoder()
+_record_decoder = msgspec.json.Decoder(Record)
+
+
+def encode(value: Any) -> bytes:
+    """JSON bytes of a struct or JSON value; strings survive whatever code points they hold."""
+    try:
+        return _encoder.encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        return _json.dumps(msgspec.to_builtins(value), ensure_ascii=True, separators=(",", ":")).encode("ascii")
+
+
+def decode(body: bytes, as_type: type[T]) -> T:
+    """The value that `encode` wrote. Raises `StoreCorruptError` when the bytes are not that."""
+    try:
+        return msgspec.json.decode(body, type=as_type)
+    except msgspec.DecodeError:
+        return _decode_slowly(body, as_type)
+
+
+def encode_record(record: Record) -> tuple[str, int, bytes]:
+    """(kind, version, body) of a record."""
+    kind = record.__struct_config__.tag
+    assert isinstance(kind, str)
+    return kind, VERSIONS.get(kind, 1), encode(record)
+
+
+def decode_record(kind: str, version: int, body: bytes) -> Record:
+    """The record in today's shape, upgraded step by step when it was written by an older version.
+
+    Raises: `StoreCorruptError` when the bytes are not a record of that kind.
+    """
+    if version == VERSIONS.get(kind, 1):
+        try:
+            return _record_decoder.decode(body)
+        except msgspec.DecodeError:
+            return _decode_slowly(body, Record)
+    try:
+        value = _json.loads(body)
+    except ValueError as error:
+        raise StoreCorruptError(f"a {kind} record is not JSON: {error}") from error
+    for step in range(version, VERSIONS.get(kind, 1)):
+        upgrade = UPGRADES.get((kind, step))
+        if upgrade is None:
+            raise StoreCorruptError(f"no way to read version {step} of a {kind} record")
+        value = upgrade(value)
+    return _convert(value, Record)
+
+
+def format_of(kind: str, version: int) -> int:
+    """The journal format that a reader needs for this kind and version."""
+    return FORMATS.get((kind, version), 1)
+
+
+def _decode_slowly(body: bytes, as_type: Any) -> Any:
+    try:
+        value = _json.loads(body)
+    except ValueError as error:
+        raise StoreCorruptError(f"stored bytes are not JSON: {error}") from error
+    return _convert(value, as_type)
+
+
+def _convert(value: Any, as_type: Any) -> Any:
+    try:
+        return msgspec.convert(value, as_type)
+    except msgspec.ValidationError as error:
+        raise StoreCorruptError(f"stored bytes are not of the expected shape: {error}") from error

@@ -1,0 +1,148 @@
+"""The seam to tools: what one is, what its handler gets and may return.
+
+Owns: definition, context Protocol, handler results. Must not know: the registry (`tools/registry.py`), the run.
+Read next: `tools/decorator.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct, field
+
+from ..model.messages import FilePart, ImagePart, TextPart
+from ..model.records import Effect
+from ..model.specs import ToolSpec
+from .cancellation import CancellationToken
+
+
+class ToolHandlerResult(Struct, frozen=True):
+    """What a handler may return instead of a plain string, dict or list."""
+
+    content: str | tuple[TextPart | ImagePart | FilePart, ...]
+    """What the model sees."""
+    ok: bool = True
+    """False: the call failed; the model sees `content` as an error."""
+    data: Any = None
+    """A JSON value for the host, kept on the record, not shown to the model."""
+
+
+class InputNeeded(Struct, frozen=True):
+    """Returned by a handler that cannot go on without a person: the run pauses durably, the answer becomes the result."""
+
+    prompt: str
+    kind: str = "text"
+    """"text" | "choice" | "confirm" | "form"."""
+    options: tuple[str, ...] = ()
+    schema: dict[str, Any] | None = None
+    """JSON Schema of the answer; None accepts any JSON value."""
+    metadata: dict[str, Any] = field(default_factory=lambda: {})
+
+
+class ToolContext(Protocol):
+    """What a handler may know and do; a handler gets it by declaring a parameter annotated with it."""
+
+    @property
+    def session_id(self) -> str:
+        """The session whose model made the call."""
+        ...
+
+    @property
+    def call_id(self) -> str:
+        """The provider's id of the call."""
+        ...
+
+    @property
+    def tool_name(self) -> str:
+        """The name under which the tool was called."""
+        ...
+
+    @property
+    def idempotency_key(self) -> str:
+        """64 hex digits: the same for every retry, resume and machine, different for every other call."""
+        ...
+
+    @property
+    def round_index(self) -> int:
+        """The round of the send, from 1."""
+        ...
+
+    @property
+    def cancellation(self) -> CancellationToken:
+        """Cancelled when the run stops or the call's time is over; sync handlers should look at it now and then."""
+        ...
+
+    @property
+    def scratch(self) -> dict[str, Any]:
+        """Values of this session in this process, shared by its tools; lost with the process, bounded by the tool."""
+        ...
+
+    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
+        """Characters of a stored tool output of this session; "" past its end; `ToolFailure` for an unknown id."""
+        ...
+
+
+class UnknownOutcome(Struct, frozen=True):
+    """A `once` call that was started and has no result, handed to `reconcile`."""
+
+    session_id: str
+    call_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+    idempotency_key: str
+    started_at: float
+    """UTC epoch seconds."""
+
+
+HandlerReturn: TypeAlias = str | Mapping[str, Any] | list[Any] | ToolHandlerResult | InputNeeded | None
+"""What a handler may return; other values are encoded as JSON where possible."""
+
+ToolHandler: TypeAlias = Callable[[dict[str, Any], ToolContext], Awaitable[Any] | Any]
+"""Called with validated arguments; sync handlers run in a thread."""
+
+Reconcile: TypeAlias = Callable[[UnknownOutcome], Awaitable[ToolHandlerResult | str | None] | ToolHandlerResult | str | None]
+"""Asks the outside world what became of a call: its result, or None when that cannot be known."""
+
+
+class ToolDefinition(Struct, frozen=True, kw_only=True):
+    """One tool: what the model sees and how it is run."""
+
+    name: str
+    """`[A-Za-z0-9_-]{1,64}`."""
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments object."""
+    handler: ToolHandler | None = None
+    """None: the host executes it; the send ends as pending_tools."""
+    is_async: bool = True
+    """False: the handler blocks and runs in a thread."""
+    effect: Effect = "once"
+    timeout_s: float | None = None
+    """None: the loop's `tool_timeout_s`."""
+    output_limit: int | None = None
+    """Characters the model sees of one result; None: the loop's `tool_output_limit`."""
+    reconcile: Reconcile | None = None
+    project: Callable[[dict[str, Any], str | None], str | dict[str, Any]] | None = None
+    """A terse account of one call for projected windows."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model sees."""
+        return ToolSpec(self.name, self.description, self.parameters)
+
+
+class ToolSource(Protocol):
+    """Anything that holds tools by name: the registry, or a host's own."""
+
+    def get(self, name: str) -> ToolDefinition | None:
+        """The tool, or None."""
+        ...
+
+    def names(self) -> tuple[str, ...]:
+        """All names in the order in which the model sees them."""
+        ...
+
+    def problems(self, name: str, arguments: Mapping[str, Any]) -> str | None:
+        """Why `arguments` do not fit the tool's schema, naming the path; None when they do."""
+        ...
