@@ -32,8 +32,8 @@ Outcome = Literal[
 ]
 """How a send ended; the two waiting ones pause it and it ends later."""
 
-InputSource = Literal["send", "inbox", "wrap_up", "continue", "correct"]
-"""Who said a user message: a person or host, the inbox, or the engine (round limit, cut reply, wrong output)."""
+InputSource = Literal["send", "inbox", "wrap_up", "continue", "correct", "veto"]
+"""Who said a user message: a person or host, the inbox, the engine (round limit, cut reply, wrong output), or a completion hook."""
 
 ResultStatus = Literal["finished", "failed", "invalid", "refused", "skipped", "timed_out", "aborted", "uncertain", "answered"]
 """What became of a tool call; all but finished and answered are shown to the model as failures."""
@@ -187,6 +187,8 @@ class SendFinished(Struct, frozen=True, tag_field="kind", tag="send_finished", o
     output: Any = None
     """The validated structured answer, a JSON value."""
     error_code: str | None = None
+    error_reason: str | None = None
+    """A finer word within `error_code`, where there is one."""
     error_message: str | None = None
 
 

@@ -1,0 +1,84 @@
+"""How a loop behaves: every setting, its unit and its default.
+
+Owns: `AgentLoopConfig`, `LLMRetryPolicy`. Must not know: how a setting is carried out.
+Read next: `loop.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from .core.retry import LLMRetryPolicy
+from .model.errors import ConfigError
+
+__all__ = ["AgentLoopConfig", "LLMRetryPolicy"]
+
+
+class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of a loop; an unknown field is a `TypeError`, an impossible value a `ConfigError` that lists all problems."""
+
+    agent_name: str = "default"
+    """Sessions made by this loop belong to this agent and are run only by loops of the same name."""
+    system_prompt: str | None = None
+    """Instructions where neither session nor send has its own."""
+    model: str | None = None
+    """Overrides the service's model."""
+    max_rounds: int = 24
+    """Model calls per send, the wrap-up at the limit not counted."""
+    max_output_tokens: int | None = None
+    """Upper limit of one reply; None leaves it to the service."""
+    temperature: float | None = None
+    run_token_budget: int | None = None
+    """Tokens one send may use, checked between rounds; None is unlimited."""
+    stream: bool = True
+    """Ask services that can for a stream; replies are the same."""
+    retry: LLMRetryPolicy = LLMRetryPolicy()
+    max_continuations: int = 2
+    """How often a reply that was cut at the output limit is continued."""
+    max_corrections: int = 2
+    """How often an answer that does not fit the asked schema is asked for again."""
+    max_completion_vetoes: int = 3
+    """How often completion hooks may send the model back to work in one send."""
+    max_parallel_tools: int = 8
+    """Calls of one batch that run at once."""
+    tool_timeout_s: float = 120.0
+    """For tools that name none."""
+    tool_output_limit: int = 50_000
+    """Characters of one result that the model sees; the rest is kept and can be read back."""
+    stop_grace_s: float = 0.5
+    """How long a stopped handler or model call may take to wind down before the run leaves it behind."""
+    on_interrupted: Literal["resume", "abort", "raise"] = "resume"
+    """What `send` does when the last run of the session was interrupted."""
+    on_uncertain: Literal["tell_model", "ask_host"] = "tell_model"
+    """What becomes of a `once` call of unknown outcome that `reconcile` cannot settle: the model is told,
+    or the send pauses as pending_tools until the host submits its result."""
+    lease_ttl_s: float = 15.0
+    """How long a session stays locked after its process stopped answering."""
+    lease_wait_s: float = 0.0
+    """How long `send` waits for a session that another process runs before it raises `SessionBusyError`."""
+    loop_stall_s: float = 60.0
+    """A process whose event loop has not turned for this long lets its leases go."""
+    session_cache_size: int = 256
+    """Idle sessions whose state is kept in memory; 0 reads the journal for each send."""
+    checkpoint_every: int = 500
+    """Records between state checkpoints."""
+
+    def __post_init__(self) -> None:
+        problems = [f"{name} must be positive" for name in _POSITIVE if getattr(self, name) <= 0]
+        problems += [f"{name} must not be negative" for name in _NOT_NEGATIVE if getattr(self, name) < 0]
+        problems += [f"{n} must be positive or None" for n in _POSITIVE_OR_NONE if (getattr(self, n) or 1) <= 0]
+        if not self.agent_name:
+            problems.append("agent_name must not be empty")
+        if self.on_interrupted not in ("resume", "abort", "raise"):
+            problems.append("on_interrupted must be resume, abort or raise")
+        if self.on_uncertain not in ("tell_model", "ask_host"):
+            problems.append("on_uncertain must be tell_model or ask_host")
+        if problems:
+            raise ConfigError(problems)
+
+
+_POSITIVE = ("max_rounds", "max_parallel_tools", "tool_timeout_s", "tool_output_limit", "lease_ttl_s", "loop_stall_s", "checkpoint_every")
+_NOT_NEGATIVE = ("max_continuations", "max_corrections", "max_completion_vetoes", "stop_grace_s", "lease_wait_s", "session_cache_size")
+_POSITIVE_OR_NONE = ("max_output_tokens", "run_token_budget")

@@ -1,0 +1,138 @@
+"""What happens next in a session: one pure function of its state.
+
+Owns: the order of the loop. Must not know: how a step is carried out (`engine/run.py`).
+Because resuming *is* running, there is no other place that knows what an interrupted send still needs.
+Read next: `engine/run.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from ..model.records import InputSource, Outcome
+from .output import Parsed, Unfit, Validate, parse_structured
+from .state import OpenCall, SendFacts, State
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """The bounds on engine-made turns; everything else a send is bound by is in its `SendStarted`."""
+
+    max_continuations: int
+    max_corrections: int
+    validate: Validate
+
+
+class CallModel(Struct, frozen=True):
+    """Send the window to the model."""
+
+    round: int
+    wrap_up: bool = False
+    """The last word at the round limit: no tools may be called."""
+
+
+class RunTools(Struct, frozen=True):
+    """Run these calls; all others of the batch are answered or wait."""
+
+    calls: tuple[OpenCall, ...]
+
+
+class TakeInbox(Struct, frozen=True):
+    """Turn the waiting inbox items into user messages."""
+
+
+class Say(Struct, frozen=True):
+    """Add a message of the engine."""
+
+    source: InputSource
+    detail: str = ""
+
+
+class Pause(Struct, frozen=True):
+    """Nothing can be done without a person or the host."""
+
+    outcome: Literal["waiting_for_input", "pending_tools"]
+
+
+class Finish(Struct, frozen=True):
+    """The send ends."""
+
+    outcome: Outcome
+    final_text: str = ""
+    output: Any = None
+    error_code: str | None = None
+    error_reason: str | None = None
+    error_message: str | None = None
+
+
+class Idle(Struct, frozen=True):
+    """No send is open."""
+
+
+Step: TypeAlias = CallModel | RunTools | TakeInbox | Say | Pause | Finish | Idle
+"""Everything that can come next."""
+
+ROUND_LIMIT_MARK = "[hit_round_limit]"
+TRUNCATED_MARK = "[truncated: the reply hit the output limit]"
+
+
+def decide(state: State, limits: Limits, *, inbox_waiting: bool, held: frozenset[str] = frozenset()) -> Step:
+    """The next step. `held` are calls that only the host can answer (no handler here, or left to it)."""
+    send = state.active
+    if send is None:
+        return Idle()
+    if state.batch:
+        return _open_batch(state, held)
+    if send.replied:
+        return after_reply(send, limits, inbox_waiting=inbox_waiting)
+    if inbox_waiting and not send.wrap_up:
+        return TakeInbox()
+    budget = send.start.run_token_budget
+    if budget is not None and send.rounds >= 1 and send.usage.total_tokens >= budget:
+        return Finish("budget_exceeded", send.answer)
+    if send.extra_turn:
+        return CallModel(send.rounds, wrap_up=send.wrap_up)
+    if send.wrap_up:
+        return CallModel(send.rounds + 1, wrap_up=True)
+    if send.rounds >= send.start.max_rounds:
+        return Say("wrap_up")
+    return CallModel(send.rounds + 1)
+
+
+def after_reply(send: SendFacts, limits: Limits, *, inbox_waiting: bool) -> Step:
+    """The next step when the newest message is a reply without calls."""
+    if send.wrapped_up and not _to_continue(send, limits):
+        return Finish("hit_round_limit", f"{ROUND_LIMIT_MARK} {send.answer}".rstrip())
+    if _to_continue(send, limits):
+        return Say("continue")
+    if inbox_waiting:
+        return TakeInbox()
+    text = send.answer if send.finish_reason != "length" else f"{send.answer}\n{TRUNCATED_MARK}"
+    spec = send.start.output
+    if spec is None:
+        return Finish("completed", text)
+    parsed = parse_structured(send.answer, spec, limits.validate)
+    if isinstance(parsed, Parsed):
+        return Finish("completed", send.answer, parsed.value)
+    return _unfit(send, parsed, limits)
+
+
+def _to_continue(send: SendFacts, limits: Limits) -> bool:
+    return send.finish_reason == "length" and send.continuations < limits.max_continuations
+
+
+def _unfit(send: SendFacts, unfit: Unfit, limits: Limits) -> Step:
+    if send.corrections < limits.max_corrections:
+        return Say("correct", unfit.message)
+    message = f"the answer does not fit the schema ({unfit.reason}): {unfit.message}"
+    return Finish("failed", send.answer, None, "output.invalid", unfit.reason, message)
+
+
+def _open_batch(state: State, held: frozenset[str]) -> Step:
+    runnable = tuple([c for c in state.open_calls() if not c.waits_for_person and c.call.id not in held])
+    if runnable:
+        return RunTools(runnable)
+    if any(c.waits_for_person for c in state.batch):
+        return Pause("waiting_for_input")
+    return Pause("pending_tools")

@@ -1,0 +1,339 @@
+"""Everything the engine knows about a session: a fold over its records.
+
+Owns: `Facts` (all but messages; what a checkpoint stores), `State`, and `apply`, the only place where a record
+changes anything. Must not know: stores, clocks, what to do next (`decide.py`).
+`apply` mutates the given state: the caller owns it. Folding the same records always gives the same state.
+Read next: `decide.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from ..model.messages import Message, ToolCall, ToolResultMessage
+from ..model.records import (
+    AssistantMessageAdded,
+    AttemptFailed,
+    HistoryRepaired,
+    Interaction,
+    QuestionAnswered,
+    QuestionAsked,
+    Record,
+    RunResumed,
+    SendFinished,
+    SendPaused,
+    SendStarted,
+    SessionCreated,
+    StateCheckpointed,
+    ToolAbandoned,
+    ToolFinished,
+    ToolStarted,
+    UserMessageAdded,
+)
+from ..model.specs import FinishReason
+from ..model.usage import NO_USAGE, Usage
+from .pairing import LOST_RESULT
+
+
+class SendFacts(Struct):
+    """The current or newest send."""
+
+    start: SendStarted
+    position: int
+    """Where its `SendStarted` is."""
+    rounds: int = 0
+    usage: Usage = NO_USAGE
+    finish_reason: FinishReason = "unknown"
+    """Of the newest reply."""
+    replied: bool = False
+    """The newest message is a reply without calls: nothing is left to send to the model."""
+    partial: str = ""
+    """Text of replies cut at the output limit, to be joined with the next."""
+    continuations: int = 0
+    """Of the current answer."""
+    extra_turn: bool = False
+    """The newest message asks to continue or correct a reply: bounded by itself, not by the round limit."""
+    corrections: int = 0
+    vetoes: int = 0
+    wrap_up: bool = False
+    """The round-limit notice was given."""
+    wrapped_up: bool = False
+    """The reply to it is there."""
+    answer: str = ""
+    """Text of the newest reply, joined with what it continues."""
+    paused: bool = False
+    finished: SendFinished | None = None
+
+
+class Facts(Struct):
+    """All state except messages."""
+
+    session_id: str = ""
+    agent_name: str = ""
+    system_prompt: str | None = None
+    metadata: dict[str, Any] = field(default_factory=lambda: {})
+    sends: int = 0
+    send: SendFacts | None = None
+    usage: Usage = NO_USAGE
+    checkpoint: int = 0
+    """Where the newest checkpoint is; 0 when there is none."""
+
+
+class OpenCall(Struct):
+    """A call of the newest reply while the batch is not fully answered."""
+
+    call: ToolCall
+    index: int
+    position: int
+    """Where the reply's record is."""
+    started: ToolStarted | None = None
+    started_at: float = 0.0
+    question: Interaction | None = None
+    answer: Any = None
+    answered: bool = False
+    result: ToolFinished | None = None
+
+    @property
+    def waits_for_person(self) -> bool:
+        """True while a question of this call is open."""
+        return self.result is None and self.question is not None and not self.answered
+
+
+class State(Struct):
+    """A session as of one position."""
+
+    facts: Facts = field(default_factory=Facts)
+    messages: list[Message] = field(default_factory=lambda: [])
+    """The verbatim window, always valid: a batch enters it when its last call is answered."""
+    batch: list[OpenCall] = field(default_factory=lambda: [])
+    """Calls of the newest reply, in call order; empty when all are answered."""
+    position: int = 0
+    """Records folded so far."""
+    lost_answers: list[str] = field(default_factory=lambda: [])
+    """Calls of damaged history that had to be answered by us and are not yet noted in the journal."""
+    dropped: list[int] = field(default_factory=lambda: [])
+    """Positions of stray results that are not yet noted in the journal."""
+
+    @property
+    def active(self) -> SendFacts | None:
+        """The send that is not finished, or None."""
+        send = self.facts.send
+        return send if send is not None and send.finished is None else None
+
+    def open_calls(self) -> list[OpenCall]:
+        """Calls without a result."""
+        return [c for c in self.batch if c.result is None]
+
+    def call(self, call_id: str) -> OpenCall | None:
+        """The call of the current batch with this id."""
+        for candidate in self.batch:
+            if candidate.call.id == call_id:
+                return candidate
+        return None
+
+
+def fold(records: Iterable[tuple[Record, float]], state: State | None = None) -> State:
+    """The state after these (record, time) pairs, from the beginning or from `state`, which is changed."""
+    state = State() if state is None else state
+    for record, at in records:
+        apply(state, record, at)
+    return state
+
+
+def apply(state: State, record: Record, at: float) -> None:
+    """Folds one record into `state`."""
+    _STEPS[type(record)](state, record, at)
+    state.position += 1
+
+
+def refusal(state: State, record: Record) -> str | None:
+    """Why this record must not follow `state`; None when it may. The check behind "every stored session is sendable"."""
+    kind = type(record)
+    if kind in (UserMessageAdded, AssistantMessageAdded, SendStarted, SendFinished) and state.batch:
+        return f"call {state.open_calls()[0].call.id!r} is not answered"
+    if kind in (ToolFinished, ToolStarted):
+        assert isinstance(record, ToolFinished | ToolStarted)
+        open_call = state.call(record.call_id)
+        if open_call is None or open_call.result is not None:
+            return f"call {record.call_id!r} is not open"
+    if kind is SendStarted and state.active is not None:
+        return "a send is open"
+    if kind in (UserMessageAdded, AssistantMessageAdded, SendFinished, SendPaused) and state.active is None:
+        return "no send is open"
+    if isinstance(record, AssistantMessageAdded):
+        ids = [c.id for c in record.message.tool_calls]
+        if len(set(ids)) != len(ids):
+            return "two calls share one id"
+    return None
+
+
+def _created(state: State, record: SessionCreated, at: float) -> None:
+    facts = state.facts
+    facts.session_id = record.session_id
+    facts.agent_name = record.agent_name
+    facts.system_prompt = record.system_prompt
+    facts.metadata = dict(record.metadata)
+
+
+def _send_started(state: State, record: SendStarted, at: float) -> None:
+    _answer_lost(state)
+    state.facts.sends = record.index
+    state.facts.send = SendFacts(start=record, position=state.position)
+
+
+def _user(state: State, record: UserMessageAdded, at: float) -> None:
+    _answer_lost(state)
+    state.messages.append(record.message)
+    send = state.facts.send
+    if send is None:
+        return
+    send.replied = False
+    send.extra_turn = record.source in ("continue", "correct")
+    if record.source == "continue":
+        send.continuations += 1
+        send.partial = send.answer
+    else:
+        send.partial = ""
+        if record.source == "wrap_up":
+            send.wrap_up = True
+        elif record.source == "correct":
+            send.corrections += 1
+        elif record.source == "veto":
+            send.vetoes += 1
+
+
+def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
+    _answer_lost(state)
+    state.messages.append(record.message)
+    calls = record.message.tool_calls
+    state.batch = [OpenCall(call, index, state.position) for index, call in enumerate(calls)]
+    state.facts.usage += record.usage
+    send = state.facts.send
+    if send is None:
+        return
+    send.usage += record.usage
+    send.rounds = record.round
+    send.extra_turn = False
+    send.finish_reason = record.finish_reason
+    if record.finish_reason != "length":
+        send.continuations = 0
+    send.answer = send.partial + record.message.text
+    send.partial = ""
+    send.replied = not calls
+    send.wrapped_up = record.wrap_up
+
+
+def _attempt_failed(state: State, record: AttemptFailed, at: float) -> None:
+    state.facts.usage += record.usage
+    if state.facts.send is not None:
+        state.facts.send.usage += record.usage
+
+
+def _tool_started(state: State, record: ToolStarted, at: float) -> None:
+    if (call := state.call(record.call_id)) is not None:
+        call.started = record
+        call.started_at = at
+
+
+def _tool_finished(state: State, record: ToolFinished, at: float) -> None:
+    call = state.call(record.call_id)
+    if call is None or call.result is not None:
+        state.dropped.append(state.position)
+        return
+    call.result = record
+    if state.facts.send is not None:
+        state.facts.send.paused = False
+    if all(c.result is not None for c in state.batch):
+        _close_batch(state)
+
+
+def _asked(state: State, record: QuestionAsked, at: float) -> None:
+    if (call := state.call(record.interaction.call_id)) is not None:
+        call.question = record.interaction
+
+
+def _answered(state: State, record: QuestionAnswered, at: float) -> None:
+    for call in state.batch:
+        if call.question is not None and call.question.id == record.interaction_id:
+            call.answer = record.value
+            call.answered = True
+    if state.facts.send is not None:
+        state.facts.send.paused = False
+
+
+def _paused(state: State, record: SendPaused, at: float) -> None:
+    if state.facts.send is not None:
+        state.facts.send.paused = True
+
+
+def _finished(state: State, record: SendFinished, at: float) -> None:
+    _answer_lost(state)
+    if state.facts.send is not None:
+        state.facts.send.finished = record
+        state.facts.send.paused = False
+
+
+def _repaired(state: State, record: HistoryRepaired, at: float) -> None:
+    state.lost_answers = []
+    state.dropped = []
+
+
+def _checkpointed(state: State, record: StateCheckpointed, at: float) -> None:
+    state.facts.checkpoint = state.position
+
+
+def _nothing(state: State, record: ToolAbandoned | RunResumed, at: float) -> None:
+    return
+
+
+def _answer_lost(state: State) -> None:
+    """Damage only: somebody speaks while calls are open, so they are answered with a placeholder."""
+    if not state.batch:
+        return
+    for call in state.open_calls():
+        state.lost_answers.append(call.call.id)
+        call.result = ToolFinished(call.call.id, call.call.name, "aborted", LOST_RESULT)
+    _close_batch(state)
+
+
+def _close_batch(state: State) -> None:
+    for call in state.batch:
+        assert call.result is not None
+        ok = call.result.status in ("finished", "answered")
+        state.messages.append(ToolResultMessage(call.call.id, call.call.name, call.result.content, ok))
+    state.batch = []
+
+
+_STEPS: dict[type, Callable[[State, Any, float], None]] = {
+    SessionCreated: _created,
+    SendStarted: _send_started,
+    UserMessageAdded: _user,
+    AssistantMessageAdded: _assistant,
+    AttemptFailed: _attempt_failed,
+    ToolStarted: _tool_started,
+    ToolFinished: _tool_finished,
+    ToolAbandoned: _nothing,
+    QuestionAsked: _asked,
+    QuestionAnswered: _answered,
+    SendPaused: _paused,
+    RunResumed: _nothing,
+    SendFinished: _finished,
+    HistoryRepaired: _repaired,
+    StateCheckpointed: _checkpointed,
+}
+
+
+def checkpoint_of(state: State) -> StateCheckpointed:
+    """The record that stores all facts as of now. Only between rounds: open calls are not part of it."""
+    assert not state.batch
+    return StateCheckpointed(dict(msgspec.to_builtins(state.facts)))
+
+
+def facts_of(checkpoint: StateCheckpointed) -> Facts:
+    """The facts that a checkpoint stores. Raises `msgspec.ValidationError` when this version cannot read them."""
+    return msgspec.convert(checkpoint.facts, Facts)
+

@@ -1,0 +1,278 @@
+"""Live signals for observers: lossy, never needed for correctness.
+
+Owns: the event kinds and their payloads. Must not know: who listens (`engine/bus.py`).
+Read next: `docs/events.md`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct, field
+
+from .records import Interaction, Outcome
+from .usage import Usage
+
+
+class AgentEventType(StrEnum):
+    """Every kind of event."""
+
+    RUN_STARTED = "run_started"
+    RUN_ENDED = "run_ended"
+    ROUND_STARTED = "round_started"
+    ROUND_COMPLETED = "round_completed"
+    LLM_CALL_STARTED = "llm_call_started"
+    LLM_CALL_COMPLETED = "llm_call_completed"
+    LLM_RETRY_ATTEMPTED = "llm_retry_attempted"
+    LLM_DEGRADED = "llm_degraded"
+    ATTEMPT_DISCARDED = "attempt_discarded"
+    STREAM_DELTA = "stream_delta"
+    STREAM_THINK_DELTA = "stream_think_delta"
+    TOOL_ARGUMENTS_DELTA = "tool_arguments_delta"
+    TOOL_CALL_STARTED = "tool_call_started"
+    TOOL_CALL_COMPLETED = "tool_call_completed"
+    TOOL_CALL_FAILED = "tool_call_failed"
+    LOOP_CANCELLED = "loop_cancelled"
+    USAGE_UPDATED = "usage_updated"
+    STATUS_CHANGED = "status_changed"
+    FOLD_STATUS = "fold_status"
+    INBOX_QUEUED = "inbox_queued"
+    INBOX_DELIVERED = "inbox_delivered"
+    INPUT_REQUESTED = "input_requested"
+    AGENT_ERROR = "agent_error"
+
+
+class RunStarted(Struct, frozen=True, tag="run_started"):
+    """A send began or goes on."""
+
+    send_index: int
+    resumed: bool
+
+
+class RunEnded(Struct, frozen=True, tag="run_ended"):
+    """A send ended or paused; exactly one per run, its last event."""
+
+    outcome: Outcome
+    final_text: str
+    rounds: int
+    usage: Usage
+    error_code: str | None = None
+
+
+class RoundStarted(Struct, frozen=True, tag="round_started"):
+    """A round began."""
+
+    max_rounds: int
+
+
+class RoundCompleted(Struct, frozen=True, tag="round_completed"):
+    """A round is durable."""
+
+    had_tools: bool
+
+
+class LLMCallStarted(Struct, frozen=True, tag="llm_call_started"):
+    """An attempt of a model call began."""
+
+    call_id: str
+    """r<round>.a<attempt>"""
+    attempt: int
+    model: str
+
+
+class LLMCallCompleted(Struct, frozen=True, tag="llm_call_completed"):
+    """An attempt ended; paired with its start whatever happened."""
+
+    call_id: str
+    attempt: int
+    model: str
+    duration_s: float
+    success: bool
+    usage: Usage
+    error_code: str | None = None
+
+
+class LLMRetryAttempted(Struct, frozen=True, tag="llm_retry_attempted"):
+    """Another attempt follows."""
+
+    attempt: int
+    max_attempts: int
+    error_code: str
+    error_message: str
+    next_sleep_s: float
+
+
+class LLMDegraded(Struct, frozen=True, tag="llm_degraded"):
+    """No attempt worked; the send ends as degraded."""
+
+    attempts: int
+    error_code: str
+    error_message: str
+
+
+class AttemptDiscarded(Struct, frozen=True, tag="attempt_discarded"):
+    """The text shown for this attempt is void; the next attempt starts anew."""
+
+    call_id: str
+    characters: int
+
+
+class StreamDelta(Struct, frozen=True, tag="stream_delta"):
+    """More text of the reply."""
+
+    call_id: str
+    text: str
+
+
+class StreamThinkDelta(Struct, frozen=True, tag="stream_think_delta"):
+    """More readable reasoning."""
+
+    call_id: str
+    text: str
+
+
+class ToolArgumentsDelta(Struct, frozen=True, tag="tool_arguments_delta"):
+    """More of a tool call being written; id and name only on its first piece."""
+
+    call_id: str
+    index: int
+    tool_call_id: str
+    name: str
+    arguments: str
+
+
+class ToolCallStarted(Struct, frozen=True, tag="tool_call_started"):
+    """A handler is about to run."""
+
+    tool_call_id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class ToolCallCompleted(Struct, frozen=True, tag="tool_call_completed"):
+    """A call has its durable result; follows `tool_call_failed` when it failed."""
+
+    tool_call_id: str
+    name: str
+    output: str
+    status: str
+    failed: bool
+    duration_s: float
+
+
+class ToolCallFailed(Struct, frozen=True, tag="tool_call_failed"):
+    """A call failed."""
+
+    tool_call_id: str
+    name: str
+    output: str
+
+
+class LoopCancelled(Struct, frozen=True, tag="loop_cancelled"):
+    """The run was stopped."""
+
+    reason: str
+
+
+class UsageUpdated(Struct, frozen=True, tag="usage_updated"):
+    """What one model call cost, and the send so far."""
+
+    call: Usage
+    send: Usage
+
+
+class StatusChanged(Struct, frozen=True, tag="status_changed"):
+    """Something a status line shows."""
+
+    status: str
+    detail: str = ""
+
+
+class FoldStatus(Struct, frozen=True, tag="fold_status"):
+    """A fold began or ended."""
+
+    phase: str
+    before_tokens: int
+    after_tokens: int | None = None
+
+
+class InboxQueued(Struct, frozen=True, tag="inbox_queued"):
+    """An item waits for the session."""
+
+    item_id: str
+    depth: int
+
+
+class InboxDelivered(Struct, frozen=True, tag="inbox_delivered"):
+    """Items became user messages."""
+
+    item_ids: tuple[str, ...]
+
+
+class InputRequested(Struct, frozen=True, tag="input_requested"):
+    """The run waits for a person."""
+
+    interaction: Interaction
+
+
+class AgentError(Struct, frozen=True, tag="agent_error"):
+    """The send ends as failed."""
+
+    error_code: str
+    message: str
+
+
+EventData: TypeAlias = (
+    RunStarted
+    | RunEnded
+    | RoundStarted
+    | RoundCompleted
+    | LLMCallStarted
+    | LLMCallCompleted
+    | LLMRetryAttempted
+    | LLMDegraded
+    | AttemptDiscarded
+    | StreamDelta
+    | StreamThinkDelta
+    | ToolArgumentsDelta
+    | ToolCallStarted
+    | ToolCallCompleted
+    | ToolCallFailed
+    | LoopCancelled
+    | UsageUpdated
+    | StatusChanged
+    | FoldStatus
+    | InboxQueued
+    | InboxDelivered
+    | InputRequested
+    | AgentError
+)
+"""The payload of an event, one class a kind."""
+
+
+class AgentEvent(Struct, frozen=True, kw_only=True):
+    """One event: the envelope and its payload."""
+
+    type: AgentEventType
+    session_id: str
+    data: EventData
+    seq: int
+    """Counts the events of one loop object, from 1."""
+    at: float
+    """Wall time, UTC epoch seconds."""
+    mono: float
+    """Monotonic seconds, for durations."""
+    round_index: int = 0
+    agent: tuple[str, ...] = field(default=("default",))
+    """The path of agents, outermost first."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as JSON values; `from_dict` reads it back."""
+        return dict(msgspec.to_builtins(self))
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> AgentEvent:
+        """The event that `to_dict` wrote. Raises `msgspec.ValidationError` for another shape."""
+        return msgspec.convert(value, cls)
