@@ -1,0 +1,5 @@
+"""Shipped for everybody who tests with Loopwright: suites, fakes, servers with faults.
+
+Owns: test tools that a user may want as well. Must not know: pytest, except where a module says so.
+Read next: `scripted.py`, `model_server.py`.
+"""

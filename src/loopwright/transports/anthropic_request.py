@@ -1,0 +1,241 @@
+"""A neutral request as an Anthropic Messages body.
+
+Owns: the request side of the protocol (docs.claude.com, Messages reference, version 2023-06-01, November 2026).
+Must not know: HTTP, replies.
+Read next: `anthropic.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..model.errors import ConfigError
+from ..model.messages import (
+    AssistantMessage,
+    FilePart,
+    ImagePart,
+    Message,
+    SystemMessage,
+    TextPart,
+    ToolResultMessage,
+    UserMessage,
+    as_messages,
+)
+from ..model.specs import ToolSpec
+from ..ports.llm import LLMRequest
+from .wire_parts import (
+    RenderedRequest,
+    RenderSettings,
+    WireNames,
+    arguments_object,
+    base64_text,
+    file_text,
+    is_strict_schema,
+    is_text_file,
+    is_unseen,
+    output_limit,
+    schema_instruction,
+    state_data,
+    temperature,
+    tool_specs,
+    unseen_text,
+    wire_names,
+)
+
+FAMILY = "anthropic"
+
+_NOTHING_SAID = "(no text)"
+"""Stands in for an empty turn, which the provider refuses."""
+
+
+def render_messages(request: LLMRequest, settings: RenderSettings, *, stream: bool) -> RenderedRequest:
+    """The body of `POST /v1/messages`."""
+    specs = tool_specs(request.tools)
+    names = wire_names(specs)
+    limit = output_limit(request, settings)
+    if limit is None:
+        raise ConfigError("Anthropic needs an output limit: set max_output_tokens in the config or in the request")
+    overrides = {**settings.extra, **request.extra}
+    thinking = overrides.get("thinking")
+    thinks = isinstance(thinking, dict) and thinking.get("type") == "enabled"
+    body: dict[str, Any] = {"model": request.model or settings.model, "max_tokens": limit}
+    warmth = temperature(request, settings)
+    if warmth is not None and not thinks:  # refused together
+        body["temperature"] = warmth
+    messages = list(as_messages(request.messages))
+    system = [request.system_prompt] if request.system_prompt else []
+    first = next((i for i, m in enumerate(messages) if not isinstance(m, SystemMessage)), len(messages))
+    system.extend([m.content for m in messages[:first] if isinstance(m, SystemMessage)])
+    output = request.response_format
+    if output is not None and settings.capabilities.json_schema and is_strict_schema(output.schema):
+        body["output_config"] = {"format": {"type": "json_schema", "schema": output.schema}}
+    elif output is not None:
+        system.append(schema_instruction(output))
+    if settings.host == "api.anthropic.com":
+        # One automatic breakpoint at the end: the prefix is cached, and no earlier byte changes from call to call.
+        body["cache_control"] = {"type": "ephemeral"}
+    if specs:
+        body["tools"] = [_tool(spec, names) for spec in specs]
+        body["tool_choice"] = _tool_choice(request.tool_choice, names, forced=not thinks)
+    body["stream"] = stream
+    if system:
+        body["system"] = "\n\n".join(system)
+    turns = _Turns(names, settings)
+    turns.write(messages[first:])
+    if turns.container is not None:
+        body["container"] = turns.container
+    body["messages"] = turns.out
+    for name, value in overrides.items():
+        both = isinstance(value, dict) and isinstance(body.get(name), dict)
+        body[name] = {**body[name], **value} if both else value
+    return RenderedRequest(body, names.host_names())
+
+
+def _tool(spec: ToolSpec | dict[str, Any], names: WireNames) -> dict[str, Any]:
+    if isinstance(spec, dict):
+        return spec
+    return {"name": names.wire(spec.name), "description": spec.description, "input_schema": spec.parameters}
+
+
+def _tool_choice(choice: str, names: WireNames, *, forced: bool) -> dict[str, Any]:
+    if choice == "none":
+        return {"type": "none"}
+    if choice == "auto" or not forced:  # a forced choice is refused together with thinking
+        return {"type": "auto"}
+    return {"type": "any"} if choice == "required" else {"type": "tool", "name": names.wire(choice)}
+
+
+class _Turns:
+    """Turns that alternate between user and assistant."""
+
+    def __init__(self, names: WireNames, settings: RenderSettings) -> None:
+        self.out: list[dict[str, Any]] = []
+        self.container: Any = None
+        """Set while a turn of the provider's own tools is open in it."""
+        self._names = names
+        self._settings = settings
+        self._used_ids: set[str] = set()
+        self._wire_ids: dict[str, str] = {}
+        """Ids of the newest assistant turn, ours to the provider's."""
+
+    def write(self, messages: list[Message]) -> None:
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                if not self.out:
+                    self._add("user", [{"type": "text", "text": _NOTHING_SAID}])
+                self._add("assistant", self._assistant(message))
+            elif isinstance(message, ToolResultMessage):
+                self._add("user", [self._result(message)])
+            elif isinstance(message, SystemMessage):
+                # Instructions in mid-conversation have no role of their own on most models.
+                self._add("user", [{"type": "text", "text": f"<system>\n{message.content}\n</system>"}])
+            else:
+                self.container = None
+                self._add("user", self._user(message))
+
+    def _add(self, role: str, blocks: list[dict[str, Any]]) -> None:
+        if not blocks:
+            return
+        if self.out and self.out[-1]["role"] == role:
+            self.out[-1]["content"].extend(blocks)
+        else:
+            self.out.append({"role": role, "content": blocks})
+
+    def _user(self, message: UserMessage) -> list[dict[str, Any]]:
+        parts = (TextPart(message.content),) if isinstance(message.content, str) else message.content
+        return self._blocks(parts) or [{"type": "text", "text": _NOTHING_SAID}]
+
+    def _blocks(self, parts: tuple[TextPart | ImagePart | FilePart, ...]) -> list[dict[str, Any]]:
+        return [self._part(part) for part in parts if not isinstance(part, TextPart) or part.text.strip()]
+
+    def _part(self, part: TextPart | ImagePart | FilePart) -> dict[str, Any]:
+        if isinstance(part, TextPart):
+            return {"type": "text", "text": part.text}
+        if is_unseen(part, self._settings.capabilities):
+            return {"type": "text", "text": unseen_text(part)}
+        if isinstance(part, FilePart) and is_text_file(part):
+            return {"type": "text", "text": file_text(part)}
+        kind = "image" if isinstance(part, ImagePart) else "document"
+        if part.data is None:
+            source: dict[str, Any] = {"type": "url", "url": part.url}
+        else:
+            source = {"type": "base64", "media_type": part.media_type, "data": base64_text(part)}
+        block: dict[str, Any] = {"type": kind, "source": source}
+        if isinstance(part, FilePart) and part.name:
+            block["title"] = part.name
+        return block
+
+    def _result(self, message: ToolResultMessage) -> dict[str, Any]:
+        call_id = self._wire_ids.get(message.call_id) or _sanitised_id(message.call_id)
+        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id}
+        content = message.content if isinstance(message.content, str) else self._blocks(message.content)
+        if content:
+            block["content"] = content
+        if not message.ok:
+            block["is_error"] = True
+        return block
+
+    def _assistant(self, message: AssistantMessage) -> list[dict[str, Any]]:
+        self._wire_ids = {call.id: self._free_id(call.id) for call in message.tool_calls}
+        blocks = self._kept_blocks(message)
+        if blocks is not None:
+            return blocks
+        blocks = [{"type": "text", "text": message.text}] if message.text.strip() else []
+        for call in message.tool_calls:
+            blocks.append(
+                {
+                    "type": "tool_use",
+                    "id": self._wire_ids[call.id],
+                    "name": self._names.wire(call.name),
+                    "input": arguments_object(call),
+                }
+            )
+        return blocks
+
+    def _kept_blocks(self, message: AssistantMessage) -> list[dict[str, Any]] | None:
+        """The provider's own blocks, untouched, as long as they say what the message says; else None.
+
+        A call that the message no longer holds is left out: nobody will answer it.
+        """
+        data = state_data(message, FAMILY, "") or {}
+        blocks = data.get("content")
+        if not isinstance(blocks, list) or blocks_text(blocks) != message.text:
+            return None
+        wanted = {call.id for call in message.tool_calls}
+        if not {block.get("id") for block in blocks if block.get("type") == "tool_use"}.issuperset(wanted):
+            return None
+        container = data.get("container")
+        self.container = container.get("id") if isinstance(container, dict) and wanted else None
+        kept: list[dict[str, Any]] = []
+        for block in blocks:
+            kind = block.get("type")
+            if kind == "tool_use":
+                call_id = block.get("id")
+                if call_id not in wanted:
+                    continue
+                if self._wire_ids[call_id] != call_id:
+                    block = {**block, "id": self._wire_ids[call_id]}
+            elif kind == "text" and not str(block.get("text") or "").strip():
+                continue  # the provider sends empty text blocks, but refuses them
+            kept.append(block)
+        return kept
+
+    def _free_id(self, call_id: str) -> str:
+        """An id of the alphabet that the provider accepts and that no other call of the request has."""
+        wanted = name = _sanitised_id(call_id)
+        count = 1
+        while name in self._used_ids:
+            count += 1
+            name = f"{wanted}_{count}"
+        self._used_ids.add(name)
+        return name
+
+
+def _sanitised_id(call_id: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", call_id) or "call"
+
+
+def blocks_text(blocks: list[dict[str, Any]]) -> str:
+    """The text of the text blocks, joined by nothing."""
+    return "".join([str(block.get("text") or "") for block in blocks if block.get("type") == "text"])

@@ -1,0 +1,260 @@
+"""One model behind HTTP: sends a rendered request, reads the reply whole or as it comes.
+
+Owns: the HTTP client, time limits, status and network failures, the life of a connection.
+Must not know: a protocol; `Wire` says how one is written and read.
+Read next: `openai_chat.py`, the first implementer of `Wire`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx2
+
+from ..model.errors import ConfigError, LLMError, LLMTransientError
+from ..ports.ambient import RealAmbient
+from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
+from .provider_config import LLMProviderConfig
+from .provider_failures import FailureReader
+from .reply_chunks import chunks_of
+from .sse import EventReader
+from .vendors import vendor_of
+from .wire_parts import RenderedRequest, RenderSettings, encode_body
+
+_DRAIN_S = 0.25
+_MAX_BODY_BYTES = 64 * 1024 * 1024
+
+
+class StreamReader(Protocol):
+    """Puts one streamed reply together."""
+
+    ended: bool
+    """The reply is complete: nothing that still comes can change it."""
+    complete: bool
+    """The protocol's terminal mark was seen; what still comes (usage) is optional."""
+
+    def read(self, data: bytes) -> list[LLMStreamChunk]:
+        """The chunks in one event. Raises: `LLMError` for an error event, `ValueError` for garbage."""
+        ...
+
+    def response(self) -> LLMResponse:
+        """The whole reply; called once `complete`."""
+        ...
+
+
+class Wire(Protocol):
+    """How one protocol is written and read."""
+
+    path: str
+    """Appended to the base URL."""
+
+    def render(self, request: LLMRequest, settings: RenderSettings, *, stream: bool) -> RenderedRequest:
+        """The body to send."""
+        ...
+
+    def read(self, body: bytes, host_names: Mapping[str, str], failures: FailureReader) -> LLMResponse:
+        """A whole reply. Raises: `LLMError` for an error in it, `ValueError` for garbage."""
+        ...
+
+    def reader(self, host_names: Mapping[str, str], failures: FailureReader) -> StreamReader:
+        """A reader for one streamed reply."""
+        ...
+
+    def headers(self, config: LLMProviderConfig) -> dict[str, str]:
+        """Headers beside the key's."""
+        ...
+
+
+class HTTPModelService:
+    """An `LLMService` over HTTP.
+
+    Guarantees: those of the port; the connection of a cancelled or abandoned stream is closed at once.
+    Concurrency: any number of calls; the client belongs to the event loop of the first call.
+    """
+
+    def __init__(self, config: LLMProviderConfig, wire: Wire) -> None:
+        self.config = config
+        self._wire = wire
+        self._url = _join(config.url, wire.path)
+        self._client: httpx2.AsyncClient | None = config.http_client
+        self._headers = self._all_headers()
+        secrets = [config.api_key or "", *[v for k, v in config.headers.items() if k.lower() not in _PLAIN_HEADERS]]
+        if config.proxy:
+            secrets.append(urlsplit(config.proxy).password or "")
+        self._failures = FailureReader(config.provider, config.key_hint, secrets)
+        self._clock = RealAmbient()
+        self._timeout = httpx2.Timeout(config.timeout_s, connect=config.connect_timeout_s, pool=None)
+
+    def __repr__(self) -> str:
+        return f"HTTPModelService({self.config!r})"
+
+    async def complete(self, request: LLMRequest) -> LLMResponse:
+        """The whole reply at once."""
+        rendered = self._render(request, stream=False)
+        response = await self._send(rendered)
+        try:
+            body = await self._body(response)
+        finally:
+            await response.aclose()
+        try:
+            return self._wire.read(body, rendered.host_names, self._failures)
+        except ValueError as error:
+            what = "an empty body" if not body.strip() else "a body that is not a reply of its protocol"
+            raise self._failures.transient(f"{what} with status 200 ({error})", status=200) from error
+
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMStreamChunk, None]:
+        """The reply as it comes; the last chunk carries `.response`."""
+        rendered = self._render(request, stream=True)
+        response = await self._send(rendered)
+        try:
+            if "json" in response.headers.get("content-type", ""):
+                # Some servers answer with a document although a stream was asked for.
+                whole = self._wire.read(await self._body(response), rendered.host_names, self._failures)
+                for chunk in chunks_of(whole):
+                    yield chunk
+                return
+            reader = self._wire.reader(rendered.host_names, self._failures)
+            events = EventReader()
+            read = reader.read
+            pieces = _pieces(response)
+            try:
+                async for piece in pieces:
+                    for data in events.feed(piece):
+                        for chunk in read(data):
+                            yield chunk
+                    if reader.ended:
+                        break
+                else:
+                    for data in events.finish():
+                        for chunk in read(data):
+                            yield chunk
+            except httpx2.HTTPError as error:
+                # After the terminal mark only optional facts are lost.
+                if not reader.complete:
+                    raise self._network(error) from error
+            if not reader.complete:
+                raise self._failures.transient("the stream ended before the reply did", status=200)
+            await _drain(pieces)
+            yield LLMStreamChunk(response=reader.response())
+        except ValueError as error:
+            raise self._failures.transient(
+                f"the stream holds what is not of its protocol ({error})", status=200
+            ) from error
+        finally:
+            await response.aclose()
+
+    async def aclose(self) -> None:
+        """Closes the connections, unless the host brought its own client; safe to call twice."""
+        client, self._client = self._client, self.config.http_client
+        if client is not None and client is not self.config.http_client:
+            await client.aclose()
+
+    def _render(self, request: LLMRequest, *, stream: bool) -> RenderedRequest:
+        model = request.model or self.config.model
+        settings = RenderSettings(
+            model=model,
+            vendor=self.config.vendor,
+            host=self.config.host,
+            capabilities=self.config.capabilities_of(model),
+            max_output_tokens=self.config.max_output_tokens,
+            temperature=self.config.temperature,
+            extra=self.config.extra,
+        )
+        return self._wire.render(request, settings, stream=stream)
+
+    async def _send(self, rendered: RenderedRequest) -> httpx2.Response:
+        client = self._client or self._open_client()
+        auth: Any = self.config.auth if self.config.auth is not None else httpx2.USE_CLIENT_DEFAULT
+        try:
+            request = client.build_request(
+                "POST", self._url, content=encode_body(rendered.body), headers=self._headers, timeout=self._timeout
+            )
+            response = await client.send(request, stream=True, auth=auth)
+        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
+            raise ConfigError(f"base_url cannot be used: {self._failures.clean(str(error))}") from error
+        except httpx2.HTTPError as error:
+            raise self._network(error) from error
+        if 200 <= response.status_code < 300:
+            return response
+        try:
+            body = await self._body(response)
+        except LLMError:
+            body = b""
+        finally:
+            await response.aclose()
+        raise self._failures.of_status(response.status_code, response.headers, body, self._clock.now())
+
+    async def _body(self, response: httpx2.Response) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async for piece in response.aiter_bytes():
+                size += len(piece)
+                if size > _MAX_BODY_BYTES:
+                    raise self._failures.transient(f"a body of more than {_MAX_BODY_BYTES} bytes", status=200)
+                pieces.append(piece)
+        except httpx2.HTTPError as error:
+            raise self._network(error) from error
+        return b"".join(pieces)
+
+    def _open_client(self) -> httpx2.AsyncClient:
+        proxy = self.config.proxy
+        try:
+            # A proxy of the config stands in for those of the environment; NO_PROXY would otherwise undo it.
+            self._client = httpx2.AsyncClient(proxy=proxy, trust_env=proxy is None, limits=_LIMITS)
+        except (ValueError, ImportError, httpx2.InvalidURL) as error:
+            raise ConfigError(f"proxy cannot be used: {self._failures.clean(str(error))}") from error
+        return self._client
+
+    def _network(self, error: httpx2.HTTPError) -> LLMTransientError:
+        kind = type(error).__name__
+        if isinstance(error, httpx2.ReadTimeout):
+            return self._failures.transient(f"nothing came for {self.config.timeout_s:g} s ({kind})")
+        return self._failures.transient(f"network fault at {self.config.host}: {kind} {error}".rstrip())
+
+    def _all_headers(self) -> dict[str, str]:
+        # Compression would make a proxy collect several events before it sends them on.
+        headers = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "loopwright"}
+        config = self.config
+        if config.api_key and config.auth is None:
+            name = vendor_of(config.provider).key_header
+            headers[name] = f"Bearer {config.api_key}" if name == "authorization" else config.api_key
+        headers.update(self._wire.headers(config))
+        headers.update({name.lower(): value for name, value in config.headers.items()})
+        return headers
+
+
+_PLAIN_HEADERS = frozenset(
+    ("user-agent", "accept", "content-type", "anthropic-version", "anthropic-beta", "http-referer", "x-title")
+)
+# A fan-out of hundreds of children must not wait for a connection; the loop's own limits bound it.
+_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=60.0)
+
+
+def _join(base_url: str, path: str) -> str:
+    """The base URL with `path` appended to its path; a query such as `api-version=` stays at the end."""
+    parts = urlsplit(base_url)
+    base = parts.path.rstrip("/")
+    if path == "/v1/messages" and base.endswith("/v1"):
+        path = "/messages"
+    if not base.endswith(path):
+        base += path
+    return urlunsplit(parts._replace(path=base))
+
+
+def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+    encoding = response.headers.get("content-encoding", "identity")
+    return response.aiter_raw() if encoding in ("", "identity") else response.aiter_bytes()
+
+
+async def _drain(pieces: AsyncIterator[bytes]) -> None:
+    """Reads what is left of an ended reply, so that its connection can be used again; gives up soon."""
+    try:
+        async with asyncio.timeout(_DRAIN_S):
+            async for _ in pieces:
+                pass
+    except (TimeoutError, httpx2.HTTPError, httpx2.StreamError):
+        pass

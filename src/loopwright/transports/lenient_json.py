@@ -1,0 +1,40 @@
+"""JSON that a provider sent, decoded strictly first and leniently where that fails.
+
+Owns: the two-step decoding. Must not know: which shape is decoded.
+Read next: `openai_chat.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+import msgspec
+
+from .wire_parts import clean_text
+
+T = TypeVar("T")
+
+
+def decode_lenient(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    """Decodes `data`; a second, slower try takes what strict JSON or UTF-8 refuses: lone surrogates, stray bytes.
+
+    Raises: `ValueError` when it is not JSON or not of the wanted shape.
+    """
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except ValueError:
+        value = json.loads(data.decode("utf-8", "replace").lstrip("\ufeff"), strict=False)
+        return msgspec.convert(_cleaned(value), decoder.type, strict=False)
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {_cleaned(k): _cleaned(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(v) for v in value]
+    return value

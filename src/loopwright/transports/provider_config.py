@@ -1,0 +1,209 @@
+"""Where the model is and how to reach it, as one checked value.
+
+Owns: `LLMProviderConfig`, reading it from an environment. Must not know: HTTP clients, protocols; reading it must
+stay cheap, so nothing heavy is imported here.
+Read next: `service_factory.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+
+from ..model.errors import ConfigError
+from .model_capabilities import ModelCapabilities, known_capabilities
+from .vendors import Family, canonical_vendor, vendor_of
+
+
+class LLMProviderConfig(Struct, frozen=True, kw_only=True):
+    """One model at one provider.
+
+    Raises: `ConfigError` at construction, which lists everything that is missing or wrong at once.
+    `repr` never shows the key, the headers or a proxy's password.
+    """
+
+    provider: str = "openai"
+    """"openai" (Chat Completions), "openai-responses", "anthropic", "echo", or a known vendor such as "openrouter",
+    "groq" or "ollama"; any other tag means an OpenAI-compatible server at `base_url`."""
+    base_url: str | None = None
+    """Address up to and including the version; None takes the vendor's own."""
+    api_key: str | None = None
+    """Not needed with `auth`, with a host's own client or headers, or for a server on this machine."""
+    model: str = ""
+    """The model's name as the provider spells it."""
+    timeout_s: float = 180.0
+    """Longest silence between two pieces of a reply, in seconds; connecting has `connect_timeout_s`."""
+    connect_timeout_s: float = 10.0
+    max_output_tokens: int | None = 8000
+    """Upper limit of a reply when the request names none; None sends no limit (Anthropic needs one)."""
+    temperature: float | None = None
+    """None is not sent: newer models refuse the field."""
+    headers: Mapping[str, str] = field(default_factory=lambda: {})
+    """Added to every request; they win over ours."""
+    proxy: str | None = None
+    """Address of an HTTP or SOCKS proxy; None takes HTTP_PROXY, HTTPS_PROXY and NO_PROXY from the environment."""
+    auth: Any = None
+    """An `httpx2.Auth`, for keys that expire or requests that are signed."""
+    http_client: Any = None
+    """A host's own `httpx2.AsyncClient`; it is used as it is and never closed here."""
+    capabilities: ModelCapabilities = ModelCapabilities()
+    """What is known better than the table of model names."""
+    extra: Mapping[str, Any] = field(default_factory=lambda: {})
+    """Provider fields added to every request body; `LLMRequest.extra` wins over them."""
+
+    def __post_init__(self) -> None:
+        problems = self._problems()
+        if problems:
+            raise ConfigError(problems)
+
+    def __repr__(self) -> str:
+        return f"LLMProviderConfig(provider={self.provider!r}, model={self.model!r}, host={self.host!r})"
+
+    @property
+    def family(self) -> Family:
+        """The protocol that is spoken."""
+        return vendor_of(self.provider).family
+
+    @property
+    def vendor(self) -> str:
+        """The provider tag without its aliases."""
+        return canonical_vendor(self.provider)
+
+    @property
+    def url(self) -> str:
+        """The base URL in force."""
+        return self.base_url or vendor_of(self.provider).base_url or ""
+
+    @property
+    def host(self) -> str:
+        """The host of the base URL; state that a provider wants back goes to the same host only."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def key_hint(self) -> str:
+        """The names of the variables in which the key is looked for, for error messages."""
+        return " or ".join(vendor_of(self.provider).key_variables) or "api_key"
+
+    def capabilities_of(self, model: str) -> ModelCapabilities:
+        """What is known of `model` here."""
+        own_server = self.url.rstrip("/") != vendor_of(self.provider).base_url
+        return self.capabilities.over(known_capabilities(self.family, self.vendor, model, own_server=own_server))
+
+    @classmethod
+    def from_env(
+        cls,
+        prefix: str = "LOOPWRIGHT_",
+        fallback_prefix: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> LLMProviderConfig:
+        """Reads PROVIDER, MODEL, BASE_URL, API_KEY, TIMEOUT_S, MAX_OUTPUT_TOKENS and TEMPERATURE with `prefix`.
+
+        What is not set is looked for under `fallback_prefix`, when given, and then under the vendor's own names
+        (OPENAI_* and ANTHROPIC_*; the provider is Anthropic when only its key is set).
+        Raises: `ConfigError` that names the variables to set.
+        """
+        values = os.environ if env is None else env
+        prefixes = [p for p in (prefix, fallback_prefix) if p]
+        return _EnvReader(values, prefixes).config()
+
+    def _problems(self) -> list[str]:
+        problems: list[str] = []
+        vendor = vendor_of(self.provider)
+        if not self.provider:
+            problems.append("provider is missing: for example openai, openai-responses or anthropic")
+        if not self.url:
+            problems.append(f"base_url is missing: provider {self.provider!r} has none of its own")
+        elif vendor.family != "echo" and urlsplit(self.url).scheme not in ("http", "https"):
+            problems.append("base_url must begin with http:// or https://")
+        if not self.model and vendor.family != "echo":
+            problems.append("model is missing: the model's name as the provider spells it")
+        if self._needs_key() and not self.api_key:
+            problems.append(f"api_key is missing: pass it, or set {self.key_hint} and use from_env()")
+        if self.timeout_s <= 0 or self.connect_timeout_s <= 0:
+            problems.append("timeout_s and connect_timeout_s must be above 0")
+        if self.max_output_tokens is not None and self.max_output_tokens < 1:
+            problems.append("max_output_tokens must be at least 1, or None for no limit")
+        return problems
+
+    def _needs_key(self) -> bool:
+        if self.auth is not None or self.http_client is not None:
+            return False
+        if any(name.lower() in ("authorization", "x-api-key", "api-key") for name in self.headers):
+            return False
+        return bool(vendor_of(self.provider).key_variables) and self.host not in ("127.0.0.1", "localhost", "::1")
+
+
+class _EnvReader:
+    """Looks settings up under several prefixes, then under the vendor's own names."""
+
+    def __init__(self, env: Mapping[str, str], prefixes: list[str]) -> None:
+        self._env = env
+        self._prefixes = prefixes
+        self._problems: list[str] = []
+
+    def config(self) -> LLMProviderConfig:
+        provider, model = self._provider_and_model()
+        vendor = vendor_of(provider)
+        own = "ANTHROPIC_" if vendor.family == "anthropic" else "OPENAI_"
+        official = canonical_vendor(provider) in ("openai", "openai-responses", "anthropic")
+        settings: dict[str, Any] = {"provider": provider}
+        settings["model"] = model or (self._env.get(f"{own}MODEL", "") if official else "")
+        settings["base_url"] = self._own("BASE_URL") or (self._env.get(f"{own}BASE_URL") if official else None) or None
+        keys = [self._own("API_KEY"), *[self._env.get(name) for name in vendor.key_variables]]
+        settings["api_key"] = next((key for key in keys if key), None)
+        self._number(settings, "TIMEOUT_S", "timeout_s", float)
+        self._number(settings, "MAX_OUTPUT_TOKENS", "max_output_tokens", int)
+        self._number(settings, "TEMPERATURE", "temperature", float)
+        if vendor.family == "echo":
+            settings["extra"] = self._echo()
+        if not settings["model"] and vendor.family != "echo":
+            self._problems.append(
+                f"model is missing: set {self._prefixes[0]}MODEL" + (f" or {own}MODEL" if official else "")
+            )
+            settings["model"] = "missing"
+        try:
+            config = LLMProviderConfig(**settings)
+        except ConfigError as error:
+            self._problems.extend(error.problems)
+            raise ConfigError(self._problems) from None
+        if self._problems:
+            raise ConfigError(self._problems)
+        return config
+
+    def _provider_and_model(self) -> tuple[str, str]:
+        provider, model = self._own("PROVIDER"), self._own("MODEL")
+        if not provider:
+            # A model string names its own provider, but a colon is also part of plain names such as "llama3:8b".
+            head, colon, rest = model.partition(":")
+            if colon and vendor_of(head).base_url is not None:
+                return head, rest
+            only_anthropic = self._env.get("ANTHROPIC_API_KEY") and not self._env.get("OPENAI_API_KEY")
+            looks_anthropic = model.startswith("claude") and not self._own("BASE_URL")
+            provider = "anthropic" if (only_anthropic and not self._own("API_KEY")) or looks_anthropic else "openai"
+        return provider, model
+
+    def _own(self, name: str) -> str:
+        for prefix in self._prefixes:
+            if value := self._env.get(prefix + name, "").strip():
+                return value
+        return ""
+
+    def _number(self, settings: dict[str, Any], name: str, target: str, kind: type[int] | type[float]) -> None:
+        text = self._own(name)
+        if not text:
+            return
+        try:
+            settings[target] = kind(text)
+        except ValueError:
+            self._problems.append(f"{self._prefixes[0]}{name} must be a number")
+
+    def _echo(self) -> dict[str, Any]:
+        extra: dict[str, Any] = {}
+        if reply := self._own("ECHO_REPLY"):
+            extra["reply"] = reply
+        self._number(extra, "ECHO_SLEEP", "sleep_s", float)
+        return extra
