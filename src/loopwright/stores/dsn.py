@@ -1,0 +1,93 @@
+"""Which store a DSN means.
+
+Owns: the schemes and their spelling. Must not know: how any store works; a store's driver is imported when its scheme is
+asked for, not before.
+Read next: `sqlite.py`, `memory.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from typing import Any, Final
+
+from ..model.errors import ConfigError
+from ..ports.store import Durability
+from ..ports.store_admin import SchemaPolicy, SessionStore
+from .memory import MemoryStore
+
+# A scheme has two letters or more, so that a drive letter stays a path.
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9.+-]+):(.*)", re.DOTALL)
+
+_ADAPTERS: Final = {"sqlite": ("loopwright.stores.sqlite", "SqliteStore")}
+
+_PLANNED: Final = ("postgres", "postgresql", "mysql", "mariadb")
+
+_KNOWN: Final = "a path, sqlite:///relative, sqlite:////absolute, memory:, memory:name"
+
+
+def open_store(
+    dsn: str | os.PathLike[str],
+    *,
+    schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
+    durability: Durability = "barrier",
+    busy_wait_s: float = 10.0,
+) -> SessionStore:
+    """The store behind `dsn`, opened and checked at once; close it with `await store.aclose()`.
+
+    A bare path or `sqlite:///relative/path` or `sqlite:////absolute/path` is a file, made when missing; `memory:` is
+    private to the returned object, `memory:name` is shared by that name in this process. `durability` says which commits
+    reach the disk before they are acknowledged: "barrier" those that the engine marks, "full" all, "relaxed" none (a
+    killed process still loses nothing, a power failure may). `busy_wait_s`: how long a write waits for other processes.
+    Raises `ConfigError` for a DSN that means nothing, `StoreSchemaError`, `StoreCorruptError`, `StoreReadOnlyError`,
+    `StoreUnavailableError`; nothing was changed then.
+    """
+    _check_settings(durability, busy_wait_s)
+    text = os.fspath(dsn)
+    scheme, rest = _split(text)
+    if scheme == "memory":
+        return MemoryStore(rest)
+    if scheme == "sqlite":
+        store: SessionStore = _adapter(scheme)(rest, schema=schema, durability=durability, busy_wait_s=busy_wait_s)
+        return store
+    if scheme in _PLANNED:
+        raise ConfigError(f"{scheme}: servers are not in this version yet; use {_KNOWN}")
+    raise ConfigError(f"unknown store scheme {scheme!r} in {text!r}; use {_KNOWN}; for a file of that name: ./{text}")
+
+
+def _check_settings(durability: str, busy_wait_s: float) -> None:
+    problems: list[str] = []
+    if durability not in {"relaxed", "barrier", "full"}:
+        problems.append(f"durability is {durability!r}; it is relaxed, barrier or full")
+    if busy_wait_s < 0:
+        problems.append(f"busy_wait_s is {busy_wait_s}; it is 0 or more seconds")
+    if problems:
+        raise ConfigError(problems)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Scheme and what it applies to; a bare path has the scheme sqlite."""
+    if text in {"", "sqlite://", "sqlite:///"}:
+        raise ConfigError(f"the store DSN {text!r} names no file; use {_KNOWN}")
+    if text in {":memory:", "sqlite://:memory:", "sqlite:///:memory:"}:
+        return "memory", ""
+    match = _SCHEME.fullmatch(text)
+    if match is None:
+        return "sqlite", text
+    # `scheme+driver` is what other libraries write; which driver is used is not the caller's concern here.
+    scheme, rest = match[1].lower().partition("+")[0], match[2]
+    if scheme == "sqlite":
+        if not rest.startswith("///"):
+            raise ConfigError(
+                f"{text!r}: a path follows after three slashes: sqlite:///relative or sqlite:////absolute"
+            )
+        return scheme, rest[3:]
+    if scheme == "memory":
+        return scheme, rest.removeprefix("//")
+    return scheme, rest
+
+
+def _adapter(scheme: str) -> Any:
+    module, name = _ADAPTERS[scheme]
+    return getattr(importlib.import_module(module), name)

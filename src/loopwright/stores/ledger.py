@@ -1,0 +1,73 @@
+"""The effect ledger as a reading of the journal: started `once` calls whose outcome nobody knows.
+
+Owns: the rule, once for all stores. Must not know: where records are kept.
+Read next: `ports/store_admin.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from ..model.errors import StoreCorruptError
+from ..ports.store import StoredRecord
+from ..ports.store_admin import UncertainCall
+
+STARTED: Final = "tool_started"
+FINISHED: Final = "tool_finished"
+LEDGER_KINDS: Final = (STARTED, FINISHED)
+"""The only kinds that `uncertain_calls` reads."""
+
+
+class _Call(msgspec.Struct):
+    """The fields of both kinds that matter here; others are skipped by the decoder."""
+
+    call_id: str
+    name: str = ""
+    arguments: Any = None
+    effect: str = ""
+    key: str = ""
+    status: str = ""
+
+
+_decoder = msgspec.json.Decoder(_Call)
+
+
+def uncertain_calls(records: Iterable[tuple[str, StoredRecord]]) -> list[UncertainCall]:
+    """Calls left open by `records`: (session id, record) of `LEDGER_KINDS`, in order within each session.
+
+    A call is open when it was started with effect "once" and has no finish, or only one of status "uncertain" (then the
+    model was told). Providers may repeat call ids within a session, so the idempotency key, where the finish has one,
+    is part of a call's identity.
+    """
+    found: dict[tuple[str, str, str], UncertainCall] = {}
+    for session_id, record in records:
+        try:
+            call = _decoder.decode(record.body)
+        except msgspec.MsgspecError as error:
+            raise StoreCorruptError(
+                f"record {record.position} of session {session_id!r} ({record.kind}) cannot be read: {error}"
+            ) from error
+        if record.kind == STARTED:
+            if call.effect == "once":
+                found[session_id, call.call_id, call.key] = UncertainCall(
+                    session_id=session_id,
+                    position=record.position,
+                    call_id=call.call_id,
+                    name=call.name,
+                    arguments=call.arguments if isinstance(call.arguments, dict) else {},
+                    idempotency_key=call.key,
+                    started_at=record.at,
+                    told=False,
+                )
+            continue
+        for identity in [known for known in found if known[:2] == (session_id, call.call_id)]:
+            if call.key and call.key != identity[2]:
+                continue
+            if call.status == "uncertain":
+                found[identity] = msgspec.structs.replace(found[identity], told=True)
+            else:
+                del found[identity]
+    return sorted(found.values(), key=lambda call: (call.started_at, call.session_id, call.position))

@@ -1,0 +1,165 @@
+"""The store without a disk: the model of correctness that every other store is compared with.
+
+Owns: the promises of `ports/store.py` in plain Python, data in this process by name. Must not know: SQL, files.
+Read next: `memory_rules.py`, where a transition is applied, then `sqlite.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from ..model.errors import StoreUnavailableError
+from ..ports.artifact import Artifact
+from ..ports.store import (
+    Claimable,
+    ClaimQuery,
+    Committed,
+    Enqueued,
+    Head,
+    InboxItem,
+    Lookup,
+    NewSession,
+    Op,
+    SessionQuery,
+    StoredRecord,
+    Transition,
+)
+from ..ports.store_admin import StoreProblem, UncertainCall
+from . import ownership
+from .binding import LoopBinding
+from .ledger import LEDGER_KINDS, uncertain_calls
+from .memory_rules import MemoryRules, SharedData
+
+T = TypeVar("T")
+
+_named: Final[dict[str, SharedData]] = {}
+
+
+class MemoryStore:
+    """Sessions of this process. Stores of one name share their data until the process ends; without a name it is private."""
+
+    def __init__(self, name: str = "") -> None:
+        self._owner = ownership.new_owner()
+        self._data = _named.setdefault(name, SharedData()) if name else SharedData()
+        self._identity = f"memory:{name or self._owner}"
+        self._rules = MemoryRules(self._data, self._owner)
+        self._offered: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+        self._binding = LoopBinding(f"store {self._identity}", self._offered.clear)
+
+    @property
+    def identity(self) -> str:
+        """The name of the data."""
+        return self._identity
+
+    @property
+    def owner(self) -> str:
+        """Process id and a random part."""
+        return self._owner
+
+    def create(self, session: NewSession) -> Awaitable[Head]:
+        """See `Store.create`."""
+        return self._offer(lambda: self._rules.create(session))
+
+    def commit(self, transition: Transition) -> Awaitable[Committed]:
+        """See `Store.commit`."""
+        return self._offer(lambda: self._rules.commit(transition))
+
+    def read(self, session_id: str, *, after: int = 0, limit: int | None = None) -> Awaitable[Sequence[StoredRecord]]:
+        """See `Store.read`."""
+        return self._offer(lambda: self._rules.read(session_id, after, limit))
+
+    def lookup(self, session_id: str, *, item_id: str | None = None) -> Awaitable[Lookup]:
+        """See `Store.lookup`."""
+        return self._offer(lambda: self._rules.lookup(session_id, item_id))
+
+    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+        """See `Store.enqueue`."""
+        return self._offer(lambda: self._rules.enqueue(session_id, item, ops))
+
+    def claim(self, query: ClaimQuery) -> Awaitable[Claimable]:
+        """See `Store.claim`."""
+        return self._offer(lambda: self._rules.claim(query))
+
+    async def renew(self, session_ids: Sequence[str], ttl_s: float) -> dict[str, tuple[int, int]]:
+        """See `Store.renew`."""
+        self._binding.check()
+        with self._data.lock:
+            return self._rules.renew(session_ids, ttl_s)
+
+    def list(self, query: SessionQuery) -> Awaitable[Sequence[Head]]:
+        """See `Store.list`."""
+        return self._offer(lambda: self._rules.list(query))
+
+    def put_artifact(self, session_id: str, data: bytes, media_type: str) -> Awaitable[Artifact]:
+        """See `ArtifactStore.put_artifact`."""
+        digest = hashlib.sha256(data).hexdigest()
+        return self._offer(lambda: self._rules.put_artifact(session_id, bytes(data), media_type, digest))
+
+    def read_artifact(self, artifact_id: str, *, offset: int = 0, limit: int | None = None) -> Awaitable[bytes]:
+        """See `ArtifactStore.read_artifact`."""
+        return self._offer(lambda: self._rules.read_artifact(artifact_id, offset, limit))
+
+    def artifact(self, artifact_id: str) -> Awaitable[Artifact | None]:
+        """See `ArtifactStore.artifact`."""
+        return self._offer(lambda: self._rules.artifact(artifact_id))
+
+    def ddl(self) -> str:
+        """Nothing: there are no tables."""
+        return ""
+
+    def check(self) -> Awaitable[Sequence[StoreProblem]]:
+        """See `StoreAdmin.check`; memory has no damage to find."""
+        return self._offer(lambda: ())
+
+    def delete(self, session_id: str, *, cascade: bool = True) -> Awaitable[int]:
+        """See `StoreAdmin.delete`."""
+        return self._offer(lambda: self._rules.delete(session_id, cascade))
+
+    def uncertain_calls(self) -> Awaitable[Sequence[UncertainCall]]:
+        """See `StoreAdmin.uncertain_calls`."""
+        return self._offer(lambda: uncertain_calls(self._rules.records_of_kinds(LEDGER_KINDS)))
+
+    async def aclose(self) -> None:
+        """Finishes what was offered and gives up this owner's leases; safe to call twice."""
+        if self._binding.closed:
+            return
+        self._binding.enter()
+        self._flush()
+        self._binding.closed = True
+        with self._data.lock:
+            self._rules.release_all()
+
+    def abandon(self) -> None:
+        """Closes as a killed process would; offered calls fail."""
+        self._binding.closed = True
+        ownership.abandon(self._owner)
+        offered = self._offered.copy()
+        self._offered.clear()
+        for _, future in offered:
+            if not future.done():
+                future.set_exception(StoreUnavailableError(f"store {self._identity} was abandoned"))
+
+    def _offer(self, action: Callable[[], T]) -> asyncio.Future[T]:
+        # Applied at the end of the tick, like every store does it, so that no caller comes to rely on an await that
+        # does not let other tasks run.
+        loop = self._binding.enter()
+        future: asyncio.Future[T] = loop.create_future()
+        if not self._offered:
+            loop.call_soon(self._flush)
+        self._offered.append((action, future))
+        return future
+
+    def _flush(self) -> None:
+        offered = self._offered.copy()
+        self._offered.clear()
+        with self._data.lock:
+            for action, future in offered:
+                if future.done():
+                    continue
+                try:
+                    future.set_result(action())
+                except Exception as error:  # noqa: BLE001 - not swallowed: it is raised where the call is awaited
+                    future.set_exception(error)

@@ -1,0 +1,342 @@
+"""What each call does to sessions held in memory: the rules of a store without any technique.
+
+Owns: transitions, inbox, timers, tombstones as plain Python. Must not know: event loops, files.
+Read next: `sqlite_writes.py`, which does the same with statements.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import structs
+
+from ..model.errors import (
+    InboxMovedError,
+    InvariantError,
+    SessionBusyError,
+    SessionExistsError,
+    SessionFencedError,
+    SessionGoneError,
+    SessionMovedError,
+    SessionNotFoundError,
+)
+from ..ports.artifact import Artifact
+from ..ports.store import (
+    Acquire,
+    Claimable,
+    ClaimQuery,
+    Committed,
+    CreateSession,
+    DropSession,
+    DropTimer,
+    DueTimer,
+    EncodedRecord,
+    Enqueued,
+    Head,
+    InboxItem,
+    Lookup,
+    MarkItem,
+    NewSession,
+    Op,
+    PutItem,
+    PutTimer,
+    SessionQuery,
+    StoredRecord,
+    TakeItems,
+    Transition,
+)
+from . import ownership
+from .derived import artifact_name, fresh_head
+
+WAITING: Final = -1
+"""The position of an inbox item that nobody took yet."""
+
+UNLEASED_OPS: Final = (PutItem, PutTimer, DropTimer)
+"""What may ride with an enqueue."""
+
+
+@dataclass
+class SessionData:
+    """Everything about one session."""
+
+    head: Head
+    token: bytes = b""
+    records: list[StoredRecord] = field(default_factory=list)
+    items: dict[str, InboxItem] = field(default_factory=dict)
+    """In order of arrival; a taken or marked one keeps its id only."""
+    positions: dict[str, int] = field(default_factory=dict)
+    """Item id → where it was taken, `WAITING` before."""
+    timers: dict[str, PutTimer] = field(default_factory=dict)
+
+    def waiting(self) -> tuple[InboxItem, ...]:
+        """Items that nobody took yet."""
+        return tuple(item for item in self.items.values() if self.positions[item.item_id] == WAITING)
+
+
+@dataclass
+class SharedData:
+    """The data behind all stores of one name."""
+
+    sessions: dict[str, SessionData] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    owners: dict[str, ownership.OwnerRow] = field(default_factory=dict)
+    artifacts: dict[str, tuple[Artifact, bytes]] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+def stored(records: Sequence[EncodedRecord], start: int) -> list[StoredRecord]:
+    """Records with the positions that they get."""
+    return [StoredRecord(start + n, r.kind, r.version, r.at, bytes(r.body)) for n, r in enumerate(records)]
+
+
+class MemoryRules:
+    """One owner's calls on shared data. Every method is atomic: it checks first and changes after."""
+
+    def __init__(self, data: SharedData, owner: str) -> None:
+        self._data = data
+        self._owner = owner
+
+    def create(self, session: NewSession) -> Head:
+        """See `Store.create`."""
+        if session.session_id in self._data.sessions or session.session_id in self._data.gone:
+            raise SessionExistsError(session.session_id)
+        self._insert(session)
+        return self._seen(self._data.sessions[session.session_id])
+
+    def commit(self, transition: Transition) -> Committed:
+        """See `Store.commit`."""
+        data = self._session(transition.session_id)
+        takeover = self._check(transition, data)
+        head, change, lease = data.head, transition.head, transition.lease
+        position = head.position + len(transition.records)
+        updated_at = max([head.updated_at, *(record.at for record in transition.records)])
+        takeovers = 0 if change.progress and transition.records else head.takeovers
+        if isinstance(lease, Acquire):
+            takeovers = head.takeovers + takeover
+            self._live_for(lease.ttl_s)
+            data.token = lease.token
+        data.records += stored(transition.records, head.position)
+        data.head = structs.replace(
+            head,
+            position=position,
+            epoch=head.epoch + isinstance(lease, Acquire),
+            owner=None if transition.release else self._owner,
+            takeovers=takeovers,
+            status=change.status or head.status,
+            window_start=head.window_start if change.window_start is None else change.window_start,
+            checkpoint=head.checkpoint if change.checkpoint is None else change.checkpoint,
+            min_format=head.min_format if change.min_format is None else change.min_format,
+            title=head.title if change.title is None else change.title,
+            sends=head.sends + change.sends,
+            usage=head.usage + change.usage,
+            updated_at=updated_at,
+        )
+        if transition.release:
+            data.token = b""
+        for op in transition.ops:
+            self._apply(op, data)
+        return Committed(position, data.head.epoch, data.head.inbox_seq, takeovers)
+
+    def _check(self, transition: Transition, data: SessionData) -> bool:
+        """Raises without having written anything; answers whether the acquire takes the lease from a dead owner."""
+        head, lease, takeover = data.head, transition.lease, False
+        if isinstance(lease, Acquire):
+            if head.owner not in {None, self._owner}:
+                left = self._expires_in_s(head.owner)
+                if left > 0:
+                    raise SessionBusyError(head.session_id, str(head.owner), left)
+                takeover = True
+        elif head.owner is None or head.epoch != lease.epoch or data.token != lease.token:
+            raise SessionFencedError(head.session_id, epoch=lease.epoch, current_epoch=head.epoch)
+        if head.position != transition.expect:
+            raise SessionMovedError(head.session_id, expected=transition.expect, actual=head.position)
+        if transition.if_inbox is not None and head.inbox_seq != transition.if_inbox:
+            raise InboxMovedError(head.session_id, head.inbox_seq)
+        if transition.ops:
+            self._check_ops(transition, data)
+        return takeover
+
+    def _check_ops(self, transition: Transition, data: SessionData) -> None:
+        seen: set[str] = set()
+        for op in transition.ops:
+            fits = True
+            if isinstance(op, TakeItems):
+                fits = all(data.positions.get(id_) == WAITING and id_ not in seen for id_ in op.item_ids)
+                fits = fits and len(set(op.item_ids)) == len(op.item_ids)
+                seen.update(op.item_ids)
+            elif isinstance(op, MarkItem):
+                fits = op.item_id not in data.positions and op.item_id not in seen
+                seen.add(op.item_id)
+            elif isinstance(op, DropSession) and op.session_id in self._data.sessions:
+                self._check_drop(op.session_id, data.head.session_id)
+            if not fits:
+                raise SessionMovedError(data.head.session_id, expected=transition.expect, actual=data.head.position)
+
+    def _check_drop(self, session_id: str, parent_id: str) -> None:
+        child = self._data.sessions[session_id].head
+        if child.parent_id != parent_id or child.lifecycle != "ephemeral":
+            raise InvariantError(f"session {session_id!r} is no ephemeral child of {parent_id!r}")
+
+    def _apply(self, op: Op, data: SessionData) -> None:
+        match op:
+            case TakeItems(item_ids):
+                for item_id in item_ids:
+                    data.positions[item_id] = data.head.position
+                    del data.items[item_id]
+            case MarkItem(item_id):
+                data.positions[item_id] = data.head.position
+            case PutItem(session_id, item):
+                target = self._data.sessions.get(session_id)
+                if target is not None and item.item_id not in target.positions:
+                    self._add(target, item)
+            case CreateSession(session):
+                if session.session_id not in self._data.sessions and session.session_id not in self._data.gone:
+                    self._insert(session)
+            case DropSession(session_id):
+                if session_id in self._data.sessions:
+                    self.delete(session_id, cascade=True)
+            case PutTimer(timer_id):
+                data.timers[timer_id] = op
+            case DropTimer(timer_id):
+                data.timers.pop(timer_id, None)
+
+    def read(self, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
+        """See `Store.read`."""
+        records = self._session(session_id).records
+        return tuple(records[after : None if limit is None else after + limit])
+
+    def lookup(self, session_id: str, item_id: str | None) -> Lookup:
+        """See `Store.lookup`."""
+        data = self._session(session_id)
+        return Lookup(self._seen(data), data.waiting(), None if item_id is None else data.positions.get(item_id))
+
+    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...]) -> Enqueued:
+        """See `Store.enqueue`."""
+        data = self._session(session_id)
+        for op in ops:
+            if not isinstance(op, UNLEASED_OPS):
+                raise InvariantError(f"{type(op).__name__} needs a lease and cannot ride with an enqueue")
+        duplicate = item.item_id in data.positions
+        if not duplicate:
+            self._add(data, item)
+            for op in ops:
+                self._apply(op, data)
+        return Enqueued(data.head.inbox_seq, duplicate, data.head.status, len(data.waiting()))
+
+    def claim(self, query: ClaimQuery) -> Claimable:
+        """See `Store.claim`."""
+        known = [
+            data
+            for data in self._data.sessions.values()
+            if data.head.agent_name in query.agent_names and data.head.min_format <= query.max_format
+        ]
+        open_work = [d for d in known if d.head.status == "running" or (d.head.status == "idle" and d.waiting())]
+        free = [head for head in map(self._seen, open_work) if head.expires_in_s <= 0]
+        timers = [
+            DueTimer(data.head.session_id, timer.timer_id, timer.due_at, timer.body)
+            for data in known
+            for timer in data.timers.values()
+            if timer.due_at <= query.now
+        ]
+        free.sort(key=lambda head: head.updated_at)
+        timers.sort(key=lambda timer: timer.due_at)
+        return Claimable(tuple(free[: query.limit]), tuple(timers[: query.limit]))
+
+    def renew(self, session_ids: Sequence[str], ttl_s: float) -> dict[str, tuple[int, int]]:
+        """See `Store.renew`."""
+        self._live_for(ttl_s)
+        heads = {id_: self._data.sessions[id_].head for id_ in session_ids if id_ in self._data.sessions}
+        return {id_: (head.epoch, head.inbox_seq) for id_, head in heads.items()}
+
+    def list(self, query: SessionQuery) -> Sequence[Head]:
+        """See `Store.list`."""
+        heads = [
+            self._seen(data)
+            for data in reversed(self._data.sessions.values())
+            if (query.status is None or data.head.status == query.status)
+            and (query.agent_names is None or data.head.agent_name in query.agent_names)
+            and (query.parent_id is None or data.head.parent_id == query.parent_id)
+            and (query.before is None or data.head.updated_at < query.before)
+        ]
+        return tuple(sorted(heads, key=lambda head: -head.updated_at)[: query.limit])
+
+    def put_artifact(self, session_id: str, data: bytes, media_type: str, digest: str) -> Artifact:
+        """See `ArtifactStore.put_artifact`."""
+        self._session(session_id)
+        artifact_id = artifact_name(session_id, digest)
+        new = Artifact(artifact_id, session_id, media_type, len(data), digest)
+        return self._data.artifacts.setdefault(artifact_id, (new, data))[0]
+
+    def read_artifact(self, artifact_id: str, offset: int, limit: int | None) -> bytes:
+        """See `ArtifactStore.read_artifact`; b"" when there is no such artifact."""
+        known = self._data.artifacts.get(artifact_id)
+        return known[1][offset : None if limit is None else offset + limit] if known else b""
+
+    def artifact(self, artifact_id: str) -> Artifact | None:
+        """See `ArtifactStore.artifact`."""
+        known = self._data.artifacts.get(artifact_id)
+        return known[0] if known else None
+
+    def delete(self, session_id: str, cascade: bool) -> int:
+        """See `StoreAdmin.delete`."""
+        self._session(session_id)
+        going = [session_id]
+        for parent in going:
+            for data in list(self._data.sessions.values()):
+                head = data.head
+                if head.parent_id == parent and head.session_id not in going:
+                    if cascade and head.lifecycle != "detached":
+                        going.append(head.session_id)
+                    else:
+                        data.head = structs.replace(head, parent_id=None)
+        for gone in going:
+            del self._data.sessions[gone]
+        self._data.gone.update(going)
+        for artifact, _ in list(self._data.artifacts.values()):
+            if artifact.session_id in going:
+                del self._data.artifacts[artifact.artifact_id]
+        return len(going)
+
+    def records_of_kinds(self, kinds: Sequence[str]) -> Iterator[tuple[str, StoredRecord]]:
+        """Records of some kinds in all sessions, in order within each."""
+        for session_id, data in self._data.sessions.items():
+            yield from ((session_id, record) for record in data.records if record.kind in kinds)
+
+    def release_all(self) -> None:
+        """Gives up every lease of this owner."""
+        self._data.owners.pop(self._owner, None)
+        for data in self._data.sessions.values():
+            if data.head.owner == self._owner:
+                data.head = structs.replace(data.head, owner=None)
+                data.token = b""
+
+    def _session(self, session_id: str) -> SessionData:
+        data = self._data.sessions.get(session_id)
+        if data is not None:
+            return data
+        raise SessionGoneError(session_id) if session_id in self._data.gone else SessionNotFoundError(session_id)
+
+    def _insert(self, session: NewSession) -> None:
+        self._data.sessions[session.session_id] = SessionData(fresh_head(session), records=stored(session.records, 0))
+
+    def _add(self, data: SessionData, item: InboxItem) -> None:
+        seq = data.head.inbox_seq + 1
+        data.items[item.item_id] = structs.replace(item, seq=seq)
+        data.positions[item.item_id] = WAITING
+        data.head = structs.replace(data.head, inbox_seq=seq, updated_at=max(data.head.updated_at, item.at))
+
+    def _seen(self, data: SessionData) -> Head:
+        return structs.replace(data.head, expires_in_s=self._expires_in_s(data.head.owner))
+
+    def _expires_in_s(self, owner: str | None) -> float:
+        return 0.0 if owner is None else ownership.remaining_s(self._data.owners.get(owner), ownership.monotonic())
+
+    def _live_for(self, ttl_s: float) -> None:
+        known = self._data.owners.get(self._owner)
+        expires = max(ownership.monotonic() + ttl_s, known.expires if known else 0.0)
+        self._data.owners[self._owner] = ownership.describe(
+            self._owner, expires, max(ttl_s, known.ttl_s if known else 0.0)
+        )

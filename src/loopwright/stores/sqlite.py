@@ -1,0 +1,295 @@
+"""Sessions in one SQLite file: the default store.
+
+Owns: the public class; which call runs on the loop's connection, in the writer thread or in the reader thread.
+Must not know: statements, rows, retries.
+Read next: `sqlite_group.py` (group commit), `sqlite_writes.py` (the guarded statements), `sqlite_reads.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import os
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..model.errors import LoopwrightError, StoreUnavailableError
+from ..ports.artifact import Artifact
+from ..ports.store import (
+    Acquire,
+    Claimable,
+    ClaimQuery,
+    Committed,
+    DropSession,
+    Durability,
+    Enqueued,
+    Head,
+    InboxItem,
+    Lookup,
+    NewSession,
+    Op,
+    SessionQuery,
+    StoredRecord,
+    Transition,
+)
+from ..ports.store_admin import SchemaPolicy, StoreProblem, UncertainCall
+from . import ownership, sqlite_artifacts, sqlite_reads, sqlite_upkeep
+from .binding import LoopBinding
+from .ledger import LEDGER_KINDS, uncertain_calls
+from .sqlite_commits import CommitConnection, Offer, release
+from .sqlite_faults import NATIVE_FAULTS, translate
+from .sqlite_group import GroupCommit
+from .sqlite_renewal import Renewal
+from .sqlite_schema import DatabaseFile, Execute, complete_ddl, prepare
+from .sqlite_worker import SqliteWorker
+from .sqlite_writes import SqliteWrites
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """Durable sessions in one local file that several processes may share.
+
+    Opening touches the file at once, so that a wrong path, a newer version or damage is an error here and not later.
+    Short reads and unsynced commits run on the event loop (tens of microseconds); syncs, a file that somebody else is
+    writing, and long reads run in two threads that are started when first needed.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
+        durability: Durability = "barrier",
+        busy_wait_s: float = 10.0,
+        vfs: str | None = None,
+    ) -> None:
+        absolute = str(Path(path).absolute())
+        self._file = DatabaseFile(absolute, durability, busy_wait_s, vfs)
+        prepare(self._file, schema)
+        status = os.stat(absolute)
+        self._identity = f"sqlite:{status.st_dev}:{status.st_ino}"
+        self._owner = ownership.new_owner()
+        self._own = self._native(self._connect)
+        self._execute: Execute = self._own.connection.cursor().execute
+        self._writer = SqliteWorker("loopwright-sqlite-writer", self._file, self._connect)
+        self._reader = SqliteWorker("loopwright-sqlite-reader", self._file, self._connect)
+        self._renewal = Renewal(self._file, self._owner)
+        self._group = GroupCommit(self._file, self._own, self._writer, self._others_are_alive)
+        self._binding = LoopBinding(f"store {absolute}", self._group.forget)
+        self._held: set[str] = set()
+        self._closing = threading.Lock()
+
+    @property
+    def identity(self) -> str:
+        """Device and inode: equal for two paths to one file."""
+        return self._identity
+
+    @property
+    def owner(self) -> str:
+        """Process id and a random part."""
+        return self._owner
+
+    def create(self, session: NewSession) -> Awaitable[Head]:
+        """See `Store.create`.
+
+        Not synced: the log is one file in order of time, so the first synced commit of the session syncs its creation
+        too; until then nothing was accepted that could be lost.
+        """
+        size = sum(len(record.body) for record in session.records)
+        return self._offer(SqliteWrites.create, (session,), sync=False, size=size, risky=False)
+
+    def commit(self, transition: Transition) -> Awaitable[Committed]:
+        """See `Store.commit`."""
+        loop = self._binding.enter()
+        future: asyncio.Future[Committed] = loop.create_future()
+        size, ops = 0, transition.ops
+        for record in transition.records:
+            size += len(record.body)
+        if transition.release:
+            self._held.discard(transition.session_id)
+        elif type(transition.lease) is Acquire:
+            self._held.add(transition.session_id)
+        self._group.offer(
+            loop,
+            Offer(SqliteWrites.commit, (transition,), future, sync=transition.sync, size=size, risky=bool(ops)),
+        )
+        if ops and any(isinstance(op, DropSession) for op in ops):
+            future.add_done_callback(self._sweep_later)
+        return future
+
+    def read(self, session_id: str, *, after: int = 0, limit: int | None = None) -> Awaitable[Sequence[StoredRecord]]:
+        """See `Store.read`."""
+        return self._here(lambda execute: sqlite_reads.records(execute, session_id, after, limit))
+
+    def lookup(self, session_id: str, *, item_id: str | None = None) -> Awaitable[Lookup]:
+        """See `Store.lookup`."""
+        return self._here(lambda execute: sqlite_reads.lookup(execute, session_id, item_id))
+
+    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+        """See `Store.enqueue`."""
+        return self._offer(SqliteWrites.enqueue, (session_id, item, ops), sync=True, size=len(item.body), risky=True)
+
+    def claim(self, query: ClaimQuery) -> Awaitable[Claimable]:
+        """See `Store.claim`. Reads all head rows, in the reader thread."""
+        return self._aside(lambda execute: sqlite_reads.claimable(execute, query))
+
+    async def renew(self, session_ids: Sequence[str], ttl_s: float) -> dict[str, tuple[int, int]]:
+        """See `Store.renew`. From another thread than the loop's it runs there, on a connection of its own."""
+        self._binding.check()
+        if self._binding.is_here():
+            loop = self._binding.enter()
+            return await self._writer.submit(loop, lambda _: self._renewal.renew(session_ids, ttl_s))
+        return self._native(lambda: self._renewal.renew_waiting(session_ids, ttl_s))
+
+    def list(self, query: SessionQuery) -> Awaitable[Sequence[Head]]:
+        """See `Store.list`. Reads all head rows, in the reader thread."""
+        return self._aside(lambda execute: sqlite_reads.heads(execute, query))
+
+    async def put_artifact(self, session_id: str, data: bytes, media_type: str) -> Artifact:
+        """See `ArtifactStore.put_artifact`."""
+        loop = self._binding.enter()
+        size = len(data)
+        digest = await self._reader.submit(loop, lambda _: hashlib.sha256(data).hexdigest())
+        begun = await self._writer.submit(
+            loop, lambda own: sqlite_artifacts.begin(own.connection, session_id, media_type, size, digest)
+        )
+        if begun.complete:
+            return begun.artifact
+        # One job a row, so that commits get their turn between them.
+        for n, start in enumerate(range(0, size, sqlite_artifacts.SLICE_BYTES)):
+            part = data[start : start + sqlite_artifacts.SLICE_BYTES]
+            await self._writer.submit(loop, functools.partial(sqlite_artifacts.write_slice, begun.id, n, part))
+        await self._writer.submit(loop, lambda own: own.finish_artifact(begun.id))
+        return begun.artifact
+
+    def read_artifact(self, artifact_id: str, *, offset: int = 0, limit: int | None = None) -> Awaitable[bytes]:
+        """See `ArtifactStore.read_artifact`."""
+        return self._aside(lambda execute: sqlite_artifacts.read(execute, artifact_id, offset, limit))
+
+    def artifact(self, artifact_id: str) -> Awaitable[Artifact | None]:
+        """See `ArtifactStore.artifact`."""
+        return self._here(lambda execute: sqlite_artifacts.find(execute, artifact_id))
+
+    def ddl(self) -> str:
+        """The complete, idempotent script that makes the tables of this version."""
+        return complete_ddl()
+
+    def check(self) -> Awaitable[Sequence[StoreProblem]]:
+        """See `StoreAdmin.check`. Reads the whole file, in the reader thread."""
+        loop = self._binding.enter()
+        return self._reader.submit(loop, lambda own: sqlite_upkeep.problems(own.connection))
+
+    async def delete(self, session_id: str, *, cascade: bool = True) -> int:
+        """See `StoreAdmin.delete`."""
+        loop = self._binding.enter()
+        count = await self._writer.submit(
+            loop, lambda own: sqlite_upkeep.delete(own.connection, session_id, cascade=cascade)
+        )
+        while await self._writer.submit(loop, lambda own: sqlite_upkeep.sweep(own.connection)):
+            pass
+        return count
+
+    def uncertain_calls(self) -> Awaitable[Sequence[UncertainCall]]:
+        """See `StoreAdmin.uncertain_calls`. Reads all records of two kinds, in the reader thread."""
+        return self._aside(lambda execute: uncertain_calls(sqlite_reads.of_kinds(execute, LEDGER_KINDS)))
+
+    async def aclose(self) -> None:
+        """Finishes offered transitions, gives up this owner's leases, checkpoints and closes; safe to call twice."""
+        if self._binding.closed:
+            return
+        loop = self._binding.enter()
+        self._group.flush_to_worker()
+        self._binding.closed = True
+        held = sorted(self._held)
+        failure: LoopwrightError | None = None
+        try:
+            await asyncio.shield(
+                self._writer.submit(loop, lambda own: sqlite_upkeep.give_up(own.connection, self._owner, held))
+            )
+        except LoopwrightError as error:
+            # A lease that cannot be given back expires; the file is closed in any case.
+            failure = error
+        finally:
+            # In a thread of its own, since the last connection copies the whole log into the file.
+            await asyncio.shield(loop.run_in_executor(None, self._close))
+        if failure is not None and not isinstance(failure, StoreUnavailableError):
+            raise failure
+
+    def abandon(self) -> None:
+        """Closes as a killed process would: nothing is flushed or released; calls under way fail or are never answered."""
+        self._binding.closed = True
+        ownership.abandon(self._owner)
+        offered = self._group.take_offered()
+        with self._closing:
+            for worker in (self._writer, self._reader):
+                worker.kill()
+            self._renewal.close(as_killed=True)
+            self._own.close(as_killed=True)
+        gone = StoreUnavailableError(f"store {self._file.path} was abandoned")
+        release(offered, [gone] * len(offered))
+
+    def _close(self) -> None:
+        with self._closing:
+            self._reader.stop()
+            self._writer.stop()
+            self._renewal.close()
+            self._own.close_whole()
+
+    def _offer(
+        self, write: Callable[..., T], args: tuple[Any, ...], *, sync: bool, size: int, risky: bool
+    ) -> asyncio.Future[T]:
+        loop = self._binding.enter()
+        future: asyncio.Future[T] = loop.create_future()
+        self._group.offer(loop, Offer(write, args, future, sync=sync, size=size, risky=risky))
+        return future
+
+    def _here(self, read: Callable[[Execute], T]) -> asyncio.Future[T]:
+        """A short read, on the loop's own connection."""
+        future: asyncio.Future[T] = self._binding.enter().create_future()
+        try:
+            future.set_result(sqlite_reads.snapshot(self._execute, lambda: read(self._execute)))
+        except LoopwrightError as error:
+            future.set_exception(error)
+        except NATIVE_FAULTS as error:
+            fault = translate(error, self._file.path)
+            fault.__cause__ = error
+            future.set_exception(fault)
+        return future
+
+    def _aside(self, read: Callable[[Execute], T]) -> asyncio.Future[T]:
+        """A read whose length nobody knows, in the reader thread."""
+
+        def job(own: CommitConnection) -> T:
+            execute = own.connection.execute
+            return sqlite_reads.snapshot(execute, lambda: read(execute))
+
+        return self._reader.submit(self._binding.enter(), job)
+
+    def _sweep_later(self, committed: asyncio.Future[Committed]) -> None:
+        if self._binding.closed or committed.cancelled() or committed.exception() is not None:
+            return
+        # Rows of dropped children; whatever is left is found by the next sweep.
+        done = self._writer.submit(committed.get_loop(), lambda own: sqlite_upkeep.sweep(own.connection))
+        done.add_done_callback(self._sweep_on)
+
+    def _sweep_on(self, done: asyncio.Future[bool]) -> None:
+        if not done.cancelled() and done.exception() is None and done.result() and not self._binding.closed:
+            again = self._writer.submit(done.get_loop(), lambda own: sqlite_upkeep.sweep(own.connection))
+            again.add_done_callback(self._sweep_on)
+
+    def _others_are_alive(self) -> bool:
+        owners = self._native(lambda: sqlite_reads.Owners(self._execute).alive())
+        return any(owner != self._owner for owner in owners)
+
+    def _connect(self) -> CommitConnection:
+        return CommitConnection(self._file, self._owner)
+
+    def _native(self, action: Callable[[], T]) -> T:
+        try:
+            return action()
+        except NATIVE_FAULTS as error:
+            raise translate(error, self._file.path) from error

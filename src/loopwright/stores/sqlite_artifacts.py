@@ -1,0 +1,71 @@
+"""Large data in rows of 256 KiB, each of its own transaction.
+
+Owns: slicing, the order of rows, what makes an artifact complete. Must not know: threads, event loops.
+Read next: `ports/artifact.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import apsw
+from msgspec import Struct
+
+from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
+from ..ports.artifact import Artifact
+from . import sqlite_statements as sql
+from .derived import artifact_name
+from .sqlite_commits import CommitConnection
+from .sqlite_schema import Execute
+
+SLICE_BYTES: Final = 256 * 1024
+
+
+class Begun(Struct, frozen=True):
+    """An artifact whose rows are being written."""
+
+    id: int
+    artifact: Artifact
+    complete: bool
+    """True when equal content was stored before: nothing is left to write."""
+
+
+def begin(connection: apsw.Connection, session_id: str, media_type: str, size: int, digest: str) -> Begun:
+    """Registers the artifact, not yet visible; content that is known already is not written twice."""
+    execute = connection.execute
+    artifact_id = artifact_name(session_id, digest)
+    row = execute(sql.BEGIN_ARTIFACT, (artifact_id, session_id, media_type, size, digest)).fetchone()
+    if row is None:
+        gone = execute(sql.IS_GONE, (session_id,)).fetchone()
+        raise SessionGoneError(session_id) if gone else SessionNotFoundError(session_id)
+    known = find(execute, artifact_id) if row[1] else None
+    return Begun(row[0], known or Artifact(artifact_id, session_id, media_type, size, digest), bool(row[1]))
+
+
+def write_slice(id_: int, n: int, data: bytes, own: CommitConnection) -> None:
+    """One row; writing it again (a put that was tried before) is the same."""
+    own.connection.execute(sql.ARTIFACT_ROW, (id_, n, data))
+
+
+def find(execute: Execute, artifact_id: str) -> Artifact | None:
+    """What is known about a complete artifact."""
+    row = execute(sql.ARTIFACT, (artifact_id,)).fetchone()
+    return Artifact(*row[1:]) if row else None
+
+
+def read(execute: Execute, artifact_id: str, offset: int, limit: int | None) -> bytes:
+    """Bytes from `offset`; b"" past the end and for an unknown artifact."""
+    row = execute(sql.ARTIFACT, (artifact_id,)).fetchone()
+    if row is None:
+        return b""
+    id_, size = row[0], row[4]
+    stop = size if limit is None else min(size, offset + limit)
+    if offset >= stop:
+        return b""
+    first, last = offset // SLICE_BYTES, (stop - 1) // SLICE_BYTES
+    rows = execute(sql.ARTIFACT_ROWS, (id_, first, last + 1)).fetchall()
+    data = b"".join(part for _, part in rows)
+    skipped = first * SLICE_BYTES
+    if [n for n, _ in rows] != list(range(first, last + 1)) or len(data) < stop - skipped:
+        raise StoreCorruptError(f"artifact {artifact_id!r} lacks some of its rows {first} to {last}; restore a backup")
+    return data[offset - skipped : stop - skipped]

@@ -1,0 +1,192 @@
+"""A batch of writes as one transaction, and what happens when one of them fails.
+
+Owns: begin, commit, rollback, savepoints, the log's length. Must not know: event loops, threads, what a write does.
+Read next: `sqlite_writes.py` for the writes, `sqlite_group.py` for where batches come from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import apsw
+
+from ..model.errors import LoopwrightError
+from . import sqlite_statements as sql
+from .sqlite_faults import NATIVE_FAULTS, translate
+from .sqlite_schema import DatabaseFile
+from .sqlite_writes import SqliteWrites
+
+CHECKPOINT_PAGES: Final = 1000
+"""Pages in the write-ahead log after which the writer thread copies them into the file."""
+
+RESTART_PAGES: Final = 4 * CHECKPOINT_PAGES
+"""Pages after which it also waits until the log can start from its beginning: a busy loop would let it grow for ever."""
+
+
+class Offer:
+    """One write that somebody waits for."""
+
+    __slots__ = ("args", "future", "risky", "size", "sync", "write")
+
+    def __init__(
+        self,
+        write: Callable[..., Any],
+        args: tuple[Any, ...],
+        future: asyncio.Future[Any],
+        *,
+        sync: bool = False,
+        size: int = 0,
+        risky: bool = False,
+    ) -> None:
+        self.write = write
+        """A method of `SqliteWrites`, unbound: which connection does it is decided later."""
+        self.args = args
+        self.future = future
+        self.sync = sync
+        """Must be on the disk before it is acknowledged."""
+        self.size = size
+        """Bytes, roughly."""
+        self.risky = risky
+        """May be refused after it has changed rows."""
+
+
+Outcome: TypeAlias = Any
+"""The result of a write, or the error to raise where it is awaited."""
+
+
+class CommitConnection:
+    """A connection that commits batches; one for the loop, one for the writer thread."""
+
+    def __init__(self, file: DatabaseFile, owner: str) -> None:
+        self._file = file
+        self.connection = file.connect()
+        self._execute = self.connection.cursor().execute
+        self._writes = SqliteWrites(self._execute, owner)
+        self._synced = file.durability == "full"
+        self.log_pages = 0
+        """Pages in the write-ahead log after this connection's last commit."""
+        self.connection.set_wal_hook(self._note_log)
+
+    def run(self, offers: Sequence[Offer], *, sync: bool) -> list[Outcome]:
+        """Commits all in one transaction; one outcome each, in order.
+
+        A refused write fails alone. Raises a native fault when nothing at all was written: `apsw.BusyError` at the
+        begin, anything else after everything was rolled back.
+        """
+        if sync is not self._synced:
+            self._set_synced(sync)
+        self._execute("BEGIN IMMEDIATE")
+        try:
+            if len(offers) == 1:
+                return [self._run_single(offers[0])]
+            outcomes = [self._run_one(offer) for offer in offers]
+            self._execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        return outcomes
+
+    def run_each(self, offers: Sequence[Offer], *, sync: bool) -> list[Outcome]:
+        """Commits each alone, waiting for the lock: after a fault that may be one's and must not be everybody's."""
+        outcomes: list[Outcome] = []
+        for offer in offers:
+            try:
+                outcomes += self._file.retrying(lambda offer=offer: self.run([offer], sync=sync))  # type: ignore[misc]
+            except NATIVE_FAULTS as error:
+                outcomes.append(caused(translate(error, self._file.path), error))
+        return outcomes
+
+    def close(self, *, as_killed: bool = False) -> None:
+        """Closes the connection; `as_killed` leaves the log as a killed process leaves it."""
+        if as_killed:
+            self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self.connection.close()
+
+    def close_whole(self) -> None:
+        """Closes after copying the whole log into the file, where no other process reads it just now."""
+        try:
+            self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.Error:
+            # Somebody else has the file open: the log stays beside it and is as durable as the file.
+            pass
+        self.close()
+
+    def finish_artifact(self, id_: int) -> None:
+        """The last commit of an artifact, synced like every promise unless durability is "relaxed"."""
+        sync = self._file.durability != "relaxed"
+        self._set_synced(sync)
+        self._execute(sql.FINISH_ARTIFACT, (id_,))
+
+    def checkpoint(self) -> None:
+        """Copies the log into the file as far as nobody stands in the way."""
+        mode = apsw.SQLITE_CHECKPOINT_RESTART if self.log_pages >= RESTART_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
+        try:
+            self.connection.wal_checkpoint(mode=mode)
+        except apsw.Error:
+            # Whatever it is, the commits tell: a checkpoint only moves what is safe already.
+            pass
+        self.log_pages = 0
+
+    def _set_synced(self, sync: bool) -> None:
+        if sync is not self._synced:
+            self._execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+            self._synced = sync
+
+    def _run_single(self, offer: Offer) -> Outcome:
+        try:
+            outcome = offer.write(self._writes, *offer.args)
+        except LoopwrightError as error:
+            self._roll_back()
+            return error
+        self._execute("COMMIT")
+        return outcome
+
+    def _run_one(self, offer: Offer) -> Outcome:
+        if offer.risky:
+            self._execute("SAVEPOINT one")
+        try:
+            outcome = offer.write(self._writes, *offer.args)
+        except LoopwrightError as error:
+            if offer.risky:
+                self._execute("ROLLBACK TO one")
+                self._execute("RELEASE one")
+                self._writes.forget_heartbeat()
+            elif self._writes.touched:
+                raise
+            return error
+        if offer.risky:
+            self._execute("RELEASE one")
+        return outcome
+
+    def _roll_back(self) -> None:
+        self._writes.forget_heartbeat()
+        if self.connection.in_transaction:
+            try:
+                self._execute("ROLLBACK")
+            except apsw.Error:
+                # SQLite rolled back by itself; an open transaction is all that matters here.
+                pass
+
+    def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self.log_pages = pages
+        return apsw.SQLITE_OK
+
+
+def caused(error: LoopwrightError, cause: BaseException) -> LoopwrightError:
+    """The error with its cause, for raising later and elsewhere."""
+    if error is not cause:
+        error.__cause__ = cause
+    return error
+
+
+def release(batch: Sequence[Offer], outcomes: Sequence[Outcome]) -> None:
+    """Tells everybody what became of their write; those who were cancelled meanwhile are not waiting."""
+    for offer, outcome in zip(batch, outcomes, strict=True):
+        if offer.future.done():
+            continue
+        if isinstance(outcome, BaseException):
+            offer.future.set_exception(outcome)
+        else:
+            offer.future.set_result(outcome)

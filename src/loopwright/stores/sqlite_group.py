@@ -1,0 +1,116 @@
+"""Group commit: what is offered in one event-loop tick becomes one transaction.
+
+Owns: batches, and whether the loop itself or the writer thread commits them. Must not know: what a write does.
+Read next: `sqlite_commits.py` for a batch's transaction, `sqlite_worker.py` for the thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import apsw
+
+from .sqlite_commits import CHECKPOINT_PAGES, CommitConnection, Offer, caused, release
+from .sqlite_faults import NATIVE_FAULTS, translate
+from .sqlite_schema import DatabaseFile
+from .sqlite_worker import SqliteWorker
+
+INLINE_BYTES: Final = 256 * 1024
+"""A larger batch would hold the event loop for milliseconds."""
+
+SHARED_BATCH: Final = 64
+"""How many writes one transaction may hold while other owners want the file too."""
+
+
+class GroupCommit:
+    """Collects what one event loop offers and hands each batch to the loop's own connection or to the writer thread."""
+
+    def __init__(
+        self, file: DatabaseFile, own: CommitConnection, worker: SqliteWorker, others: Callable[[], bool]
+    ) -> None:
+        self._file = file
+        self._own = own
+        self._worker = worker
+        self._others_are_alive = others
+        self._offered: list[Offer] = []
+        self._checkpointing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def offer(self, loop: asyncio.AbstractEventLoop, offer: Offer) -> None:
+        """Joins the batch of this tick."""
+        if not self._offered:
+            self._loop = loop
+            loop.call_soon(self._flush)
+        self._offered.append(offer)
+
+    def forget(self) -> None:
+        """Drops what was offered on a loop that is closed by now."""
+        self._offered.clear()
+        self._checkpointing = False
+
+    def take_offered(self) -> list[Offer]:
+        """What nobody began with yet; it is no longer offered."""
+        offered = [offer for offer in self._offered if not offer.future.done()]
+        self._offered.clear()
+        return offered
+
+    def flush_to_worker(self) -> None:
+        """Hands everything to the writer thread, for closing."""
+        offered = self.take_offered()
+        if offered:
+            self._hand_over(offered)
+
+    def _flush(self) -> None:
+        # A task that was cancelled before its tick ended has cancelled its future: then the write never happens.
+        batch = self.take_offered()
+        if not batch:
+            return
+        if len(batch) > SHARED_BATCH and self._others_are_alive():
+            self._offered = batch[SHARED_BATCH:]
+            batch = batch[:SHARED_BATCH]
+            if self._loop is not None:
+                self._loop.call_soon(self._flush)
+        if self._worker.is_busy or self._needs_thread(batch):
+            self._hand_over(batch)
+            return
+        try:
+            outcomes = self._own.run(batch, sync=False)
+        except NATIVE_FAULTS as error:
+            if len(batch) > 1 or isinstance(error, apsw.BusyError):
+                self._hand_over(batch)
+                return
+            outcomes = [caused(translate(error, self._file.path), error)]
+        release(batch, outcomes)
+        if self._own.log_pages >= CHECKPOINT_PAGES and not self._checkpointing:
+            self._checkpoint()
+
+    def _needs_thread(self, batch: list[Offer]) -> bool:
+        if self._file.durability == "full":
+            return True
+        size, barrier = 0, self._file.durability == "barrier"
+        for offer in batch:
+            if barrier and offer.sync:
+                return True
+            size += offer.size
+        return size > INLINE_BYTES
+
+    def _hand_over(self, batch: list[Offer]) -> None:
+        if self._loop is not None:
+            self._worker.submit_batch(self._loop, batch)
+
+    def _checkpoint(self) -> None:
+        if self._loop is None:
+            return
+        self._checkpointing = True
+        done = self._worker.submit(self._loop, self._worker_checkpoint)
+        done.add_done_callback(self._checkpointed)
+
+    def _worker_checkpoint(self, connection: CommitConnection) -> None:
+        connection.log_pages = max(connection.log_pages, self._own.log_pages)
+        connection.checkpoint()
+
+    def _checkpointed(self, _done: asyncio.Future[None]) -> None:
+        self._checkpointing = False
+        self._own.log_pages = 0

@@ -1,0 +1,169 @@
+"""What is read from the SQLite store, and what an operator does to it.
+
+Owns: rows into values, consistent snapshots, deletion in batches, the check. Must not know: threads, leases' rules.
+Read next: `sqlite_statements.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
+from ..model.usage import NO_USAGE, Usage
+from ..ports.store import (
+    Claimable,
+    ClaimQuery,
+    DueTimer,
+    Head,
+    InboxItem,
+    Lookup,
+    SessionQuery,
+    StoredRecord,
+)
+from . import ownership
+from . import sqlite_statements as sql
+from .sqlite_schema import Execute
+
+T = TypeVar("T")
+
+_POSITION_MASK = sql.POSITIONS_PER_SESSION - 1
+
+
+def snapshot(execute: Execute, read: Callable[[], T]) -> T:
+    """Runs several reads as of one moment."""
+    execute("BEGIN")
+    try:
+        return read()
+    finally:
+        execute("COMMIT")
+
+
+def records(execute: Execute, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
+    """See `Store.read`."""
+    key, position = _key_and_position(execute, session_id)
+    start = max(after, 0)
+    stop = position if limit is None else min(position, start + limit)
+    first = key << 32
+    rows = execute(sql.RECORDS, (first + start, first + stop)).fetchall() if start < stop else []
+    found = [StoredRecord(id_ & _POSITION_MASK, kind, version, at, body) for id_, kind, version, at, body in rows]
+    if len(found) != max(stop - start, 0) or (found and found[0].position != start):
+        raise StoreCorruptError(
+            f"journal of session {session_id!r} has {len(found)} of the records {start} to {stop - 1}; restore a backup"
+        )
+    return found
+
+
+def lookup(execute: Execute, session_id: str, item_id: str | None) -> Lookup:
+    """See `Store.lookup`."""
+    row = execute(sql.HEAD, (session_id,)).fetchone()
+    if row is None:
+        raise _missing(execute, session_id)
+    key = row[-1]
+    waiting = [InboxItem(*item) for item in execute(sql.WAITING, (key,)).fetchall()]
+    position = None
+    if item_id is not None:
+        found = execute(sql.ITEM_POSITION, (key, item_id)).fetchone()
+        position = found[0] if found else None
+    return Lookup(head(row, Owners(execute)), tuple(waiting), position)
+
+
+def heads(execute: Execute, query: SessionQuery) -> Sequence[Head]:
+    """See `Store.list`."""
+    owners = Owners(execute)
+    names = None if query.agent_names is None else json.dumps(query.agent_names)
+    statement = sql.LIST if query.parent_id is None else sql.LIST_CHILDREN
+    rows = execute(statement, (query.status, names, query.parent_id, query.before, query.limit)).fetchall()
+    return [head(row, owners) for row in rows]
+
+
+def claimable(execute: Execute, query: ClaimQuery) -> Claimable:
+    """See `Store.claim`."""
+    owners = Owners(execute)
+    names = json.dumps(query.agent_names)
+    interrupted = execute(
+        sql.INTERRUPTED, (names, json.dumps(owners.alive()), query.max_format, query.limit)
+    ).fetchall()
+    due = execute(sql.DUE, (names, query.now, query.max_format, query.limit)).fetchall()
+    return Claimable(tuple(head(row, owners) for row in interrupted), tuple(DueTimer(*row) for row in due))
+
+
+def renewed(execute: Execute, session_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Epoch and inbox count of the named sessions that exist."""
+    rows = execute(sql.RENEWED, (json.dumps(list(session_ids)),)).fetchall()
+    return {session_id: (epoch, inbox_seq) for session_id, epoch, inbox_seq in rows}
+
+
+def of_kinds(execute: Execute, kinds: Sequence[str]) -> Iterator[tuple[str, StoredRecord]]:
+    """Records of some kinds in all sessions, in order within each."""
+    for session_id, *record in execute(sql.OF_KINDS, (json.dumps(kinds),)):
+        yield session_id, StoredRecord(*record)
+
+
+class Owners:
+    """Which owners live, asked at most once each: finding out may need a look at the process."""
+
+    def __init__(self, execute: Execute) -> None:
+        self._execute = execute
+        self._now = ownership.monotonic()
+        self._known: dict[str, float] = {}
+
+    def remaining_s(self, owner: str) -> float:
+        """Seconds until this owner's leases can be taken."""
+        if owner not in self._known:
+            row = self._execute(sql.OWNER, (owner,)).fetchone()
+            self._known[owner] = ownership.remaining_s(ownership.OwnerRow(*row) if row else None, self._now)
+        return self._known[owner]
+
+    def alive(self) -> list[str]:
+        """Owners whose leases cannot be taken."""
+        rows = [ownership.OwnerRow(*row) for row in self._execute(sql.OWNERS).fetchall()]
+        self._known.update({row.owner: ownership.remaining_s(row, self._now) for row in rows})
+        return [row.owner for row in rows if self._known[row.owner] > 0]
+
+
+def head(row: Sequence[Any], owners: Owners) -> Head:
+    """A head from `HEAD_COLUMNS`."""
+    owner = row[5]
+    return Head(
+        session_id=row[0],
+        position=row[1],
+        window_start=row[2],
+        checkpoint=row[3],
+        epoch=row[4],
+        owner=owner,
+        expires_in_s=0.0 if owner is None else owners.remaining_s(owner),
+        inbox_seq=row[6],
+        takeovers=row[7],
+        agent_name=row[8],
+        kind=row[9],
+        parent_id=row[10],
+        lifecycle=row[11],
+        title=row[12],
+        min_format=row[13],
+        status=row[14],
+        created_at=row[15],
+        updated_at=row[16],
+        sends=row[17],
+        usage=_usage(*row[18:25]),
+    )
+
+
+def _usage(*counts: int) -> Usage:
+    if not any(counts):
+        return NO_USAGE
+    *tokens, calls, estimated = counts
+    return Usage(*tokens, calls=calls, estimated=bool(estimated))
+
+
+def _key_and_position(execute: Execute, session_id: str) -> tuple[int, int]:
+    found: tuple[int, int] | None = execute(sql.KEY_AND_POSITION, (session_id,)).fetchone()
+    if found is None:
+        raise _missing(execute, session_id)
+    return found
+
+
+def _missing(execute: Execute, session_id: str) -> Exception:
+    gone = execute(sql.IS_GONE, (session_id,)).fetchone()
+    return SessionGoneError(session_id) if gone else SessionNotFoundError(session_id)

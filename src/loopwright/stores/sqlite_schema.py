@@ -1,0 +1,142 @@
+"""Opening the database file: connections, journal mode, tables and their version.
+
+Owns: how a connection is set up, `SchemaPolicy`, the retry while the file is locked. Must not know: sessions.
+Read next: `sqlite_statements.py` for the tables.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import apsw
+from msgspec import Struct
+
+from ..model.errors import ConfigError, StoreReadOnlyError, StoreSchemaError
+from ..ports.store import Durability
+from ..ports.store_admin import SchemaPolicy
+from .sqlite_faults import NATIVE_FAULTS, translate
+from .sqlite_statements import DDL, SCHEMA_VERSION, TABLES
+
+T = TypeVar("T")
+
+Execute = Callable[..., Any]
+"""`apsw.Cursor.execute` of one cursor: the only thing that most of the store needs of a connection."""
+
+_RETRY_MIN_S: Final = 0.0001
+_RETRY_MAX_S: Final = 0.0005
+
+
+class DatabaseFile(Struct, frozen=True):
+    """Where the database is and how it is opened."""
+
+    path: str
+    """Absolute."""
+    durability: Durability
+    busy_wait_s: float
+    """How long a write may wait for other writers."""
+    vfs: str | None
+    """Name of a registered SQLite VFS; None for the system's own."""
+
+    def connect(self) -> apsw.Connection:
+        """A connection that neither waits nor checkpoints by itself; may be used by one thread at a time."""
+        connection = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=self.vfs, statementcachesize=200)
+        # The built-in busy handler backs off to 100 ms and starves: `retrying` waits instead. Checkpoints run in the
+        # writer thread: one that a commit drags along would stop the event loop for as long as the disk needs.
+        connection.set_busy_timeout(0)
+        connection.wal_autocheckpoint(0)
+        execute = connection.execute
+        execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'full' else 'NORMAL'}")
+        execute("PRAGMA trusted_schema = OFF")
+        execute("PRAGMA cache_size = -8192")
+        return connection
+
+    def retrying(self, attempt: Callable[[], T]) -> T:
+        """Runs `attempt` again, with a small jitter, while another connection holds the lock; blocks the thread."""
+        deadline = time.monotonic() + self.busy_wait_s
+        while True:
+            try:
+                return attempt()
+            except (apsw.BusyError, apsw.LockedError):
+                if time.monotonic() >= deadline:
+                    raise
+            time.sleep(random.uniform(_RETRY_MIN_S, _RETRY_MAX_S))
+
+
+def complete_ddl() -> str:
+    """The idempotent script that makes the tables of this version."""
+    return DDL + f"INSERT OR IGNORE INTO lw_schema VALUES ({SCHEMA_VERSION}, unixepoch('subsec'));\n"
+
+
+def prepare(file: DatabaseFile, policy: SchemaPolicy) -> None:
+    """Makes sure that the file is a writable database with our tables; raises typed errors, then nothing was changed."""
+    path = Path(file.path)
+    if not path.parent.is_dir():
+        raise ConfigError(f"folder {path.parent} does not exist; create it, or give another path")
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; give the path of a database file, for example {path / 'loopwright.db'}")
+    create = policy is SchemaPolicy.AUTO_CREATE
+    if not create and not path.exists():
+        raise StoreSchemaError(
+            f"{path} does not exist and schema is VERIFY; create it with this script", ddl=complete_ddl()
+        )
+    try:
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        connection = apsw.Connection(file.path, flags=flags, vfs=file.vfs)
+        try:
+            _prepare(connection, file, create=create)
+        finally:
+            connection.close()
+    except NATIVE_FAULTS as error:
+        raise translate(error, file.path) from error
+
+
+def _prepare(connection: apsw.Connection, file: DatabaseFile, *, create: bool) -> None:
+    connection.set_busy_timeout(0)
+    # A first read: whatever is wrong with the file as such shows here.
+    connection.execute("PRAGMA schema_version").fetchall()
+    if connection.readonly("main"):
+        raise StoreReadOnlyError(f"{file.path} cannot be written; check owner and mode of file and folder")
+    if create:
+        # 4 KiB is the unit in which a commit is written: a turn touches two or three pages. No auto_vacuum: its pointer
+        # map would add a page to commits that allocate, and free pages are reused anyway. Both do nothing to a database
+        # that exists already.
+        connection.execute("PRAGMA page_size = 4096; PRAGMA auto_vacuum = NONE")
+        file.retrying(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
+    if _version(connection, file.path) == SCHEMA_VERSION and not _missing(connection):
+        return
+    if not create:
+        missing = ", ".join(_missing(connection)) or "the version row of lw_schema"
+        raise StoreSchemaError(f"{file.path} lacks {missing} and schema is VERIFY; run this script", ddl=complete_ddl())
+    file.retrying(lambda: connection.execute("BEGIN IMMEDIATE"))
+    try:
+        # Another process may have been first: everything is said again under the lock, and nothing in it minds.
+        _version(connection, file.path)
+        connection.execute(complete_ddl()).fetchall()
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: apsw.Connection, path: str) -> int | None:
+    """The version of the tables; None without tables. Raises when it is newer than this code."""
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'lw_schema'").fetchall():
+        return None
+    execute: Execute = connection.execute
+    version: int | None = execute("SELECT max(version) FROM lw_schema").fetchone()[0]
+    if version is not None and version > SCHEMA_VERSION:
+        raise StoreSchemaError(
+            f"{path} has tables of version {version}, this loopwright knows up to {SCHEMA_VERSION}; nothing was changed;"
+            " upgrade loopwright"
+        )
+    return version
+
+
+def _missing(connection: apsw.Connection) -> list[str]:
+    present = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    return [table for table in TABLES if table not in present]

@@ -1,0 +1,333 @@
+"""Every statement of the SQLite store, each with its purpose.
+
+Owns: the tables and all SQL. Must not know: Python values, threads, when a statement runs.
+Read next: `sqlite_writes.py`, `sqlite_reads.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCHEMA_VERSION: Final = 1
+
+POSITIONS_PER_SESSION: Final = 1 << 32
+"""A record's id is `key * POSITIONS_PER_SESSION + position`, so that a journal lies in one run of one b-tree."""
+
+# Records keep their place by a computed integer id and not by (session, position): one b-tree without a second index, rows
+# of any size in its leaves, a third less work per commit. Head rows change with every commit, so nothing of what changes
+# there is indexed: `claim` and `list` read the (small) head rows instead, which are rare calls. Taken inbox items keep
+# their id for the life of the session; the partial index holds the waiting ones only.
+DDL: Final = """\
+CREATE TABLE IF NOT EXISTS lw_schema (
+    version INTEGER NOT NULL PRIMARY KEY,
+    created_at REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS lw_owners (
+    owner TEXT NOT NULL PRIMARY KEY,
+    pid INTEGER NOT NULL,
+    started TEXT NOT NULL,
+    boot_id TEXT NOT NULL,
+    pid_namespace TEXT NOT NULL,
+    expires REAL NOT NULL,
+    ttl_s REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lw_sessions (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id TEXT NOT NULL UNIQUE,
+    position INTEGER NOT NULL,
+    window_start INTEGER NOT NULL DEFAULT 0,
+    checkpoint INTEGER,
+    epoch INTEGER NOT NULL DEFAULT 0,
+    token BLOB,
+    owner TEXT,
+    inbox_seq INTEGER NOT NULL DEFAULT 0,
+    takeovers INTEGER NOT NULL DEFAULT 0,
+    status TEXT NOT NULL DEFAULT 'idle',
+    updated_at REAL NOT NULL,
+    sends INTEGER NOT NULL DEFAULT 0,
+    input_tokens INTEGER NOT NULL DEFAULT 0,
+    output_tokens INTEGER NOT NULL DEFAULT 0,
+    cached_tokens INTEGER NOT NULL DEFAULT 0,
+    cache_write_tokens INTEGER NOT NULL DEFAULT 0,
+    reasoning_tokens INTEGER NOT NULL DEFAULT 0,
+    calls INTEGER NOT NULL DEFAULT 0,
+    estimated INTEGER NOT NULL DEFAULT 0,
+    min_format INTEGER NOT NULL,
+    agent_name TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    parent_id TEXT,
+    lifecycle TEXT NOT NULL,
+    title TEXT NOT NULL,
+    created_at REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS lw_sessions_parent ON lw_sessions (parent_id) WHERE parent_id IS NOT NULL;
+CREATE TABLE IF NOT EXISTS lw_records (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    at REAL NOT NULL,
+    body BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS lw_inbox (
+    key INTEGER NOT NULL,
+    item_id TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    at REAL NOT NULL,
+    body BLOB,
+    position INTEGER,
+    PRIMARY KEY (key, item_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS lw_inbox_waiting ON lw_inbox (key, seq) WHERE position IS NULL;
+CREATE TABLE IF NOT EXISTS lw_timers (
+    key INTEGER NOT NULL,
+    timer_id TEXT NOT NULL,
+    due_at REAL NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (key, timer_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS lw_timers_due ON lw_timers (due_at);
+CREATE TABLE IF NOT EXISTS lw_artifacts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    artifact_id TEXT NOT NULL UNIQUE,
+    key INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    media_type TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    complete INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS lw_artifacts_session ON lw_artifacts (key);
+CREATE TABLE IF NOT EXISTS lw_artifact_rows (
+    id INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (id, n)
+);
+CREATE TABLE IF NOT EXISTS lw_tombstones (
+    session_id TEXT NOT NULL PRIMARY KEY,
+    key INTEGER NOT NULL,
+    swept INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+"""
+
+TABLES: Final = (
+    "lw_schema",
+    "lw_owners",
+    "lw_sessions",
+    "lw_records",
+    "lw_inbox",
+    "lw_timers",
+    "lw_artifacts",
+    "lw_artifact_rows",
+    "lw_tombstones",
+)
+
+# --- writing ------------------------------------------------------------------------------------------------------------
+
+# What both guarded updates set. ?1 records written, ?2 status, ?3 highest time of the records, ?4 sends, ?5-?11 usage,
+# ?12 window_start, ?13 checkpoint, ?14 min_format, ?15 title, ?16 owner from now on, ?17 token from now on.
+_CHANGE: Final = (
+    "UPDATE lw_sessions SET position = position + ?1, status = coalesce(?2, status), updated_at = max(updated_at, ?3),"
+    " sends = sends + ?4, input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6,"
+    " cached_tokens = cached_tokens + ?7, cache_write_tokens = cache_write_tokens + ?8,"
+    " reasoning_tokens = reasoning_tokens + ?9, calls = calls + ?10, estimated = estimated | ?11,"
+    " window_start = coalesce(?12, window_start), checkpoint = coalesce(?13, checkpoint),"
+    " min_format = coalesce(?14, min_format), title = coalesce(?15, title), owner = ?16, token = ?17,"
+)
+
+# Write with a lease that is held: the whole guard in one statement. ?23: 1 clears the takeovers.
+COMMIT_HELD: Final = (
+    _CHANGE + " takeovers = CASE ?23 WHEN 1 THEN 0 ELSE takeovers END"
+    " WHERE session_id = ?18 AND position = ?19 AND epoch = ?20 AND token = ?21 AND (?22 IS NULL OR inbox_seq = ?22)"
+    " RETURNING key, epoch, inbox_seq, takeovers"
+)
+
+# Take the lease and write. ?20: whose lease may be taken besides a free one; ?22: 1 counts a takeover.
+COMMIT_ACQUIRE: Final = (
+    _CHANGE + " epoch = epoch + 1, takeovers = takeovers + ?22"
+    " WHERE session_id = ?18 AND position = ?19 AND (owner IS NULL OR owner = ?20) AND (?21 IS NULL OR inbox_seq = ?21)"
+    " RETURNING key, epoch, inbox_seq, takeovers"
+)
+
+# The head as it is, to say why a guard did not match.
+GUARD: Final = "SELECT key, position, epoch, token, owner, inbox_seq, status FROM lw_sessions WHERE session_id = ?"
+
+IS_GONE: Final = "SELECT 1 FROM lw_tombstones WHERE session_id = ?"
+
+# A new session, unless its id was ever used.
+INSERT_SESSION: Final = (
+    "INSERT INTO lw_sessions"
+    " (session_id, position, min_format, agent_name, kind, parent_id, lifecycle, title, created_at, updated_at)"
+    " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9 WHERE NOT EXISTS (SELECT 1 FROM lw_tombstones WHERE session_id = ?1)"
+    " ON CONFLICT (session_id) DO NOTHING RETURNING key"
+)
+
+INSERT_RECORD: Final = "INSERT INTO lw_records VALUES (?, ?, ?, ?, ?)"
+
+INSERT_RECORDS: Final = tuple(INSERT_RECORD + ", (?, ?, ?, ?, ?)" * more for more in range(8))
+"""By number of records less one: one statement for the usual transitions."""
+
+# Count an item that is about to be stored, unless its id is known.
+COUNT_ITEM: Final = (
+    "UPDATE lw_sessions SET inbox_seq = inbox_seq + 1, updated_at = max(updated_at, ?3)"
+    " WHERE session_id = ?1 AND NOT EXISTS"
+    " (SELECT 1 FROM lw_inbox WHERE lw_inbox.key = lw_sessions.key AND item_id = ?2)"
+    " RETURNING key, inbox_seq, status"
+)
+
+INSERT_ITEM: Final = "INSERT INTO lw_inbox (key, item_id, seq, kind, at, body) VALUES (?, ?, ?, ?, ?, ?)"
+
+COUNT_WAITING: Final = "SELECT count(*) FROM lw_inbox WHERE key = ? AND position IS NULL"
+
+# Take a waiting item; its id stays, its body goes.
+TAKE_ITEM: Final = (
+    "UPDATE lw_inbox SET position = ?3, body = NULL WHERE key = ?1 AND item_id = ?2 AND position IS NULL RETURNING 1"
+)
+
+# An id that is accepted without ever waiting.
+MARK_ITEM: Final = (
+    "INSERT INTO lw_inbox (key, item_id, seq, kind, at, position) VALUES (?, ?, 0, 'marked', 0, ?)"
+    " ON CONFLICT DO NOTHING RETURNING 1"
+)
+
+PUT_TIMER: Final = (
+    "INSERT INTO lw_timers VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (key, timer_id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body"
+)
+
+DROP_TIMER: Final = "DELETE FROM lw_timers WHERE key = ? AND timer_id = ?"
+
+# An owner's heartbeat; never shortened.
+RENEW_OWNER: Final = (
+    "INSERT INTO lw_owners VALUES (?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (owner) DO UPDATE SET expires = max(expires, excluded.expires), ttl_s = max(ttl_s, excluded.ttl_s)"
+)
+
+OWNER: Final = "SELECT owner, pid, started, boot_id, pid_namespace, expires, ttl_s FROM lw_owners WHERE owner = ?"
+
+OWNERS: Final = "SELECT owner, pid, started, boot_id, pid_namespace, expires, ttl_s FROM lw_owners"
+
+# Rows of owners that died long ago and hold no lease any more.
+FORGET_OWNERS: Final = (
+    "DELETE FROM lw_owners WHERE owner IN (SELECT value FROM json_each(?))"
+    " AND owner NOT IN (SELECT owner FROM lw_sessions WHERE owner IS NOT NULL)"
+)
+
+# Give up the named leases of one owner; and its heartbeat.
+RELEASE: Final = (
+    "UPDATE lw_sessions SET owner = NULL, token = NULL"
+    " WHERE owner = ?1 AND session_id IN (SELECT value FROM json_each(?2))"
+)
+FORGET_OWNER: Final = "DELETE FROM lw_owners WHERE owner = ?"
+
+# --- reading ------------------------------------------------------------------------------------------------------------
+
+HEAD_COLUMNS: Final = (
+    "session_id, position, window_start, checkpoint, epoch, owner, inbox_seq, takeovers, agent_name, kind, parent_id,"
+    " lifecycle, title, min_format, status, created_at, updated_at, sends, input_tokens, output_tokens, cached_tokens,"
+    " cache_write_tokens, reasoning_tokens, calls, estimated, key"
+)
+
+HEAD: Final = f"SELECT {HEAD_COLUMNS} FROM lw_sessions WHERE session_id = ?"
+
+KEY_AND_POSITION: Final = "SELECT key, position FROM lw_sessions WHERE session_id = ?"
+
+RECORDS: Final = "SELECT id, kind, version, at, body FROM lw_records WHERE id >= ? AND id < ? ORDER BY id"
+
+WAITING: Final = "SELECT item_id, kind, body, at, seq FROM lw_inbox WHERE key = ? AND position IS NULL ORDER BY seq"
+
+ITEM_POSITION: Final = "SELECT coalesce(position, -1) FROM lw_inbox WHERE key = ? AND item_id = ?"
+
+# Heads, newest first. ?1 status, ?2 agent names (JSON), ?3 parent, ?4 before, ?5 limit; null asks for all.
+LIST: Final = (
+    f"SELECT {HEAD_COLUMNS} FROM lw_sessions WHERE (?1 IS NULL OR status = ?1)"
+    " AND (?2 IS NULL OR agent_name IN (SELECT value FROM json_each(?2)))"
+    " AND (?3 IS NULL OR parent_id = ?3) AND (?4 IS NULL OR updated_at < ?4)"
+    " ORDER BY updated_at DESC, key DESC LIMIT ?5"
+)
+
+# The same for the children of one parent, through its index.
+LIST_CHILDREN: Final = LIST.replace("(?3 IS NULL OR parent_id = ?3)", "parent_id = ?3")
+
+# Work that nobody alive does. ?1 agent names, ?2 owners that live (JSON), ?3 highest format, ?4 limit.
+INTERRUPTED: Final = (
+    f"SELECT {HEAD_COLUMNS} FROM lw_sessions AS s"
+    " WHERE (status = 'running' OR (status = 'idle' AND EXISTS"
+    "  (SELECT 1 FROM lw_inbox AS i WHERE i.key = s.key AND i.position IS NULL)))"
+    " AND (owner IS NULL OR owner NOT IN (SELECT value FROM json_each(?2)))"
+    " AND agent_name IN (SELECT value FROM json_each(?1)) AND min_format <= ?3"
+    " ORDER BY updated_at, key LIMIT ?4"
+)
+
+# Timers that are due, of sessions that exist. ?1 agent names, ?2 now, ?3 highest format, ?4 limit.
+DUE: Final = (
+    "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t JOIN lw_sessions AS s ON s.key = t.key"
+    " WHERE t.due_at <= ?2 AND s.min_format <= ?3 AND s.agent_name IN (SELECT value FROM json_each(?1))"
+    " ORDER BY t.due_at, t.key, t.timer_id LIMIT ?4"
+)
+
+RENEWED: Final = (
+    "SELECT session_id, epoch, inbox_seq FROM lw_sessions WHERE session_id IN (SELECT value FROM json_each(?))"
+)
+
+# All records of the named kinds, in order within each session.
+OF_KINDS: Final = (
+    "SELECT s.session_id, r.id & 4294967295, r.kind, r.version, r.at, r.body"
+    " FROM lw_records AS r JOIN lw_sessions AS s ON s.key = r.id >> 32"
+    " WHERE r.kind IN (SELECT value FROM json_each(?)) ORDER BY r.id"
+)
+
+# --- artifacts ----------------------------------------------------------------------------------------------------------
+
+ARTIFACT_COLUMNS: Final = "artifact_id, session_id, media_type, size, digest"
+ARTIFACT: Final = f"SELECT id, {ARTIFACT_COLUMNS} FROM lw_artifacts WHERE artifact_id = ? AND complete = 1"
+BEGIN_ARTIFACT: Final = (
+    "INSERT INTO lw_artifacts (artifact_id, key, session_id, media_type, size, digest, complete)"
+    " SELECT ?1, key, session_id, ?3, ?4, ?5, 0 FROM lw_sessions WHERE session_id = ?2"
+    " ON CONFLICT (artifact_id) DO UPDATE SET size = size RETURNING id, complete"
+)
+ARTIFACT_ROW: Final = "INSERT OR REPLACE INTO lw_artifact_rows VALUES (?, ?, ?)"
+FINISH_ARTIFACT: Final = "UPDATE lw_artifacts SET complete = 1 WHERE id = ?"
+ARTIFACT_ROWS: Final = "SELECT n, data FROM lw_artifact_rows WHERE id = ? AND n >= ? AND n < ? ORDER BY n"
+
+# --- deleting and checking ----------------------------------------------------------------------------------------------
+
+CHILDREN: Final = "SELECT session_id, lifecycle FROM lw_sessions WHERE parent_id = ?"
+CHILD: Final = "SELECT parent_id, lifecycle FROM lw_sessions WHERE session_id = ?"
+ORPHAN: Final = "UPDATE lw_sessions SET parent_id = NULL WHERE session_id = ?"
+BURY: Final = "INSERT INTO lw_tombstones (session_id, key) SELECT session_id, key FROM lw_sessions WHERE session_id = ?"
+DELETE_SESSION: Final = "DELETE FROM lw_sessions WHERE session_id = ?"
+UNSWEPT: Final = "SELECT session_id, key FROM lw_tombstones WHERE swept = 0 LIMIT 1"
+SWEPT: Final = "UPDATE lw_tombstones SET swept = 1 WHERE session_id = ?"
+
+# Each removes at most 500 rows of one deleted session (?1 its key); run until none changes anything.
+SWEEP: Final = (
+    "DELETE FROM lw_records WHERE id IN (SELECT id FROM lw_records WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32 LIMIT 500)",
+    "DELETE FROM lw_inbox WHERE key = ?1 AND item_id IN (SELECT item_id FROM lw_inbox WHERE key = ?1 LIMIT 500)",
+    "DELETE FROM lw_timers WHERE key = ?1 AND timer_id IN (SELECT timer_id FROM lw_timers WHERE key = ?1 LIMIT 500)",
+    """DELETE FROM lw_artifact_rows WHERE rowid IN (SELECT r.rowid FROM lw_artifact_rows AS r
+    JOIN lw_artifacts AS a ON a.id = r.id WHERE a.key = ?1 LIMIT 500)""",
+    """DELETE FROM lw_artifacts WHERE key = ?1 AND NOT EXISTS
+    (SELECT 1 FROM lw_artifact_rows AS r WHERE r.id = lw_artifacts.id)""",
+)
+
+# Journals whose records are not exactly the positions 0 to the head's, less one.
+GAPS: Final = (
+    "SELECT s.session_id, s.position, count(r.id), min(r.id & 4294967295), max(r.id & 4294967295)"
+    " FROM lw_sessions AS s LEFT JOIN lw_records AS r ON r.id >= s.key << 32 AND r.id < (s.key + 1) << 32"
+    " GROUP BY s.key HAVING count(r.id) <> s.position"
+    " OR (s.position > 0 AND (min(r.id & 4294967295) <> 0 OR max(r.id & 4294967295) <> s.position - 1))"
+)
+
+# Heads that point behind their journal's end.
+HEADS_ASTRAY: Final = (
+    "SELECT session_id FROM lw_sessions WHERE window_start > position OR checkpoint >= position"
+    " OR inbox_seq < (SELECT coalesce(max(seq), 0) FROM lw_inbox AS i WHERE i.key = lw_sessions.key)"
+)
+
+# Records that belong to no session and to no deletion under way.
+STRAYS: Final = (
+    "SELECT count(*) FROM lw_records AS r WHERE NOT EXISTS (SELECT 1 FROM lw_sessions AS s WHERE s.key = r.id >> 32)"
+    " AND NOT EXISTS (SELECT 1 FROM lw_tombstones AS t WHERE t.key = r.id >> 32 AND t.swept = 0)"
+)

@@ -1,0 +1,303 @@
+"""One write at a time inside an open transaction: transitions, new sessions, inbox items.
+
+Owns: the guarded statements, their order, and what is said when a guard does not match.
+Must not know: threads, event loops, when the transaction is committed.
+Read next: `sqlite_commits.py`, which makes batches of these.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..model.errors import (
+    InboxMovedError,
+    InvariantError,
+    LoopwrightError,
+    SessionBusyError,
+    SessionExistsError,
+    SessionFencedError,
+    SessionGoneError,
+    SessionMovedError,
+    SessionNotFoundError,
+)
+from ..ports.store import (
+    Acquire,
+    Committed,
+    CreateSession,
+    DropSession,
+    DropTimer,
+    EncodedRecord,
+    Enqueued,
+    Head,
+    InboxItem,
+    Lease,
+    MarkItem,
+    NewSession,
+    Op,
+    PutItem,
+    PutTimer,
+    Status,
+    TakeItems,
+    Transition,
+)
+from . import ownership
+from . import sqlite_statements as sql
+from .derived import fresh_head
+from .sqlite_schema import Execute
+
+HEARTBEAT_SPARE: Final = 1.25
+"""A heartbeat is written for this many times `ttl_s`, so that most acquires find it long enough and write nothing."""
+
+SHIFT: Final = 32
+
+
+class SqliteWrites:
+    """The writes of one owner on one connection. A refusal (`LoopwrightError`) may leave rows to roll back only after
+    `touched` became true."""
+
+    def __init__(self, execute: Execute, owner: str) -> None:
+        self._execute = execute
+        self._owner = owner
+        self._alive_until = 0.0
+        self.touched = False
+        """Whether the last write had changed rows when it was refused."""
+
+    def commit(self, transition: Transition) -> Committed:
+        """See `Store.commit`."""
+        self.touched = False
+        lease, records = transition.lease, transition.records
+        if isinstance(lease, Acquire):
+            row = self._execute(
+                sql.COMMIT_ACQUIRE, (*self._change(transition), self._owner, transition.if_inbox, 0)
+            ).fetchone() or self._take_over(transition)
+        else:
+            clears = transition.head.progress and bool(records)
+            row = self._execute(
+                sql.COMMIT_HELD,
+                (*self._change(transition), lease.epoch, lease.token, transition.if_inbox, clears),
+            ).fetchone()
+        if row is None:
+            raise self._refusal(transition)
+        self.touched = True
+        key, epoch, inbox_seq, takeovers = row
+        if isinstance(lease, Acquire) and not transition.release:
+            self._stay_alive(lease.ttl_s)
+        position: int = transition.expect
+        if records:
+            self._insert_records(key << SHIFT | position, records)
+            position += len(records)
+        if transition.ops:
+            inbox_seq += self._apply(key, position, transition)
+        return Committed(position, epoch, inbox_seq, takeovers)
+
+    def create(self, session: NewSession) -> Head:
+        """See `Store.create`."""
+        self.touched = False
+        if not self._insert_session(session):
+            raise SessionExistsError(session.session_id)
+        return fresh_head(session)
+
+    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...]) -> Enqueued:
+        """See `Store.enqueue`."""
+        self.touched = False
+        for op in ops:
+            if not isinstance(op, PutItem | PutTimer | DropTimer):
+                raise InvariantError(f"{type(op).__name__} needs a lease and cannot ride with an enqueue")
+        added = self._add_item(session_id, item)
+        if added is None:
+            guard = self._guard(session_id)
+            return Enqueued(guard[5], True, guard[6], self._waiting(guard[0]))
+        key, inbox_seq, status = added
+        for op in ops:
+            inbox_seq += self._apply_one(op, key, session_id)
+        return Enqueued(inbox_seq, False, status, self._waiting(key))
+
+    def forget_heartbeat(self) -> None:
+        """After a rollback: the row that was thought to be written may not be there."""
+        self._alive_until = 0.0
+
+    def _take_over(self, transition: Transition) -> tuple[int, int, int, int] | None:
+        """The same update once more when the lease belongs to an owner that is dead; None when the guard stands."""
+        guard = self._execute(sql.GUARD, (transition.session_id,)).fetchone()
+        if guard is None or guard[4] is None or guard[4] == self._owner or self._remaining_s(guard[4]) > 0:
+            return None
+        row: tuple[int, int, int, int] | None = self._execute(
+            sql.COMMIT_ACQUIRE, (*self._change(transition), guard[4], transition.if_inbox, 1)
+        ).fetchone()
+        return row
+
+    def _change(self, transition: Transition) -> tuple[int | float | str | bytes | None, ...]:
+        """The values ?1 to ?19 of both guarded updates."""
+        change, records = transition.head, transition.records
+        usage = change.usage
+        return (
+            len(records),
+            change.status,
+            _newest(records),
+            change.sends,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_tokens,
+            usage.cache_write_tokens,
+            usage.reasoning_tokens,
+            usage.calls,
+            usage.estimated,
+            change.window_start,
+            change.checkpoint,
+            change.min_format,
+            change.title,
+            None if transition.release else self._owner,
+            None if transition.release else transition.lease.token,
+            transition.session_id,
+            transition.expect,
+        )
+
+    def _refusal(self, transition: Transition) -> LoopwrightError:
+        """Why the guard of a transition did not match, checked in the order that the port promises."""
+        session_id, lease = transition.session_id, transition.lease
+        _, position, epoch, token, owner, inbox_seq, _ = self._guard(session_id)
+        if isinstance(lease, Lease):
+            if lease.epoch != epoch or lease.token != token:
+                return SessionFencedError(session_id, epoch=lease.epoch, current_epoch=epoch)
+        elif owner is not None and owner != self._owner:
+            left = self._remaining_s(owner)
+            if left > 0:
+                return SessionBusyError(session_id, owner, left)
+        if position != transition.expect:
+            return SessionMovedError(session_id, expected=transition.expect, actual=position)
+        return InboxMovedError(session_id, inbox_seq)
+
+    def _guard(self, session_id: str) -> tuple[int, int, int, bytes | None, str | None, int, Status]:
+        guard: tuple[int, int, int, bytes | None, str | None, int, Status] | None
+        guard = self._execute(sql.GUARD, (session_id,)).fetchone()
+        if guard is not None:
+            return guard
+        if self._execute(sql.IS_GONE, (session_id,)).fetchone():
+            raise SessionGoneError(session_id)
+        raise SessionNotFoundError(session_id)
+
+    def _remaining_s(self, owner: str) -> float:
+        row = self._execute(sql.OWNER, (owner,)).fetchone()
+        return ownership.remaining_s(ownership.OwnerRow(*row) if row else None, ownership.monotonic())
+
+    def _stay_alive(self, ttl_s: float) -> None:
+        now = ownership.monotonic()
+        if now + ttl_s > self._alive_until:
+            until = now + ttl_s * HEARTBEAT_SPARE
+            row = ownership.describe(self._owner, until, ttl_s * HEARTBEAT_SPARE)
+            self._execute(
+                sql.RENEW_OWNER,
+                (row.owner, row.pid, row.started, row.boot_id, row.pid_namespace, row.expires, row.ttl_s),
+            )
+            self._alive_until = until
+
+    def _insert_records(self, first_id: int, records: tuple[EncodedRecord, ...]) -> None:
+        values: list[int | str | float | bytes] = []
+        for n, record in enumerate(records, first_id):
+            values += (n, record.kind, record.version, record.at, record.body)
+        if len(records) <= len(sql.INSERT_RECORDS):
+            self._execute(sql.INSERT_RECORDS[len(records) - 1], values)
+        else:
+            for at in range(0, len(values), 5):
+                self._execute(sql.INSERT_RECORD, values[at : at + 5])
+
+    def _insert_session(self, session: NewSession) -> bool:
+        row = self._execute(
+            sql.INSERT_SESSION,
+            (
+                session.session_id,
+                len(session.records),
+                session.min_format,
+                session.agent_name,
+                session.kind,
+                session.parent_id,
+                session.lifecycle,
+                session.title,
+                session.at,
+            ),
+        ).fetchone()
+        if row is None:
+            return False
+        self.touched = True
+        if session.records:
+            self._insert_records(row[0] << SHIFT, session.records)
+        return True
+
+    def _add_item(self, session_id: str, item: InboxItem) -> tuple[int, int, Status] | None:
+        row: tuple[int, int, Status] | None
+        row = self._execute(sql.COUNT_ITEM, (session_id, item.item_id, item.at)).fetchone()
+        if row is not None:
+            self.touched = True
+            self._execute(sql.INSERT_ITEM, (row[0], item.item_id, row[1], item.kind, item.at, item.body))
+        return row
+
+    def _waiting(self, key: int) -> int:
+        waiting: int = self._execute(sql.COUNT_WAITING, (key,)).fetchone()[0]
+        return waiting
+
+    def _apply(self, key: int, position: int, transition: Transition) -> int:
+        """Applies the operations; answers by how much they raised this session's own inbox count."""
+        own = 0
+        for op in transition.ops:
+            if isinstance(op, TakeItems):
+                fits = all(self._changed(sql.TAKE_ITEM, (key, item_id, position)) for item_id in op.item_ids)
+            elif isinstance(op, MarkItem):
+                fits = self._changed(sql.MARK_ITEM, (key, op.item_id, position))
+            else:
+                fits = True
+                own += self._apply_one(op, key, transition.session_id)
+            if not fits:
+                raise SessionMovedError(transition.session_id, expected=transition.expect, actual=transition.expect)
+        return own
+
+    def _apply_one(self, op: Op, key: int, session_id: str) -> int:
+        match op:
+            case PutItem(target, item):
+                return int(self._add_item(target, item) is not None and target == session_id)
+            case CreateSession(session):
+                self._insert_session(session)
+            case DropSession(child):
+                self._drop(child, session_id)
+            case PutTimer(timer_id, due_at, body):
+                self._execute(sql.PUT_TIMER, (key, timer_id, due_at, body))
+            case DropTimer(timer_id):
+                self._execute(sql.DROP_TIMER, (key, timer_id))
+            case TakeItems() | MarkItem():
+                raise InvariantError(f"{type(op).__name__} outside of a transition")
+        return 0
+
+    def _changed(self, statement: str, values: tuple[int | str, ...]) -> bool:
+        return self._execute(statement, values).fetchone() is not None
+
+    def _drop(self, session_id: str, parent_id: str) -> None:
+        row = self._execute(sql.CHILD, (session_id,)).fetchone()
+        if row is None:
+            return
+        if row != (parent_id, "ephemeral"):
+            raise InvariantError(f"session {session_id!r} is no ephemeral child of {parent_id!r}; nothing was written")
+        bury(self._execute, session_id, cascade=True)
+
+
+def bury(execute: Execute, session_id: str, *, cascade: bool) -> int:
+    """Tombstones a session and, with `cascade`, its descendants that are not detached; answers how many went.
+
+    The head row is gone with this transaction, and with it every lease: that is the fence.
+    """
+    going = [session_id]
+    for parent in going:
+        for child, lifecycle in execute(sql.CHILDREN, (parent,)).fetchall():
+            if cascade and lifecycle != "detached":
+                if child not in going:
+                    going.append(child)
+            else:
+                execute(sql.ORPHAN, (child,))
+    for gone in going:
+        execute(sql.BURY, (gone,))
+        execute(sql.DELETE_SESSION, (gone,))
+    return len(going)
+
+
+def _newest(records: tuple[EncodedRecord, ...]) -> float:
+    if len(records) == 1:
+        return records[0].at
+    return max([record.at for record in records], default=0.0)
