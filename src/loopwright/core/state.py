@@ -36,6 +36,7 @@ from ..model.records import (
 )
 from ..model.specs import FinishReason
 from ..model.usage import NO_USAGE, Usage
+from .estimate import message_tokens
 from .pairing import LOST_RESULT
 
 
@@ -113,6 +114,8 @@ class State(Struct):
     """Calls of the newest reply, in call order; empty when all are answered."""
     position: int = 0
     """Records folded so far."""
+    tokens: int = 0
+    """Rough size of `messages`, kept as they come."""
     lost_answers: list[str] = field(default_factory=lambda: [])
     """Calls of damaged history that had to be answered by us and are not yet noted in the journal."""
     dropped: list[int] = field(default_factory=lambda: [])
@@ -187,7 +190,7 @@ def _send_started(state: State, record: SendStarted, at: float) -> None:
 
 def _user(state: State, record: UserMessageAdded, at: float) -> None:
     _answer_lost(state)
-    state.messages.append(record.message)
+    _say(state, record.message)
     send = state.facts.send
     if send is None:
         return
@@ -208,23 +211,30 @@ def _user(state: State, record: UserMessageAdded, at: float) -> None:
 
 def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
     _answer_lost(state)
-    state.messages.append(record.message)
+    _say(state, record.message)
     calls = record.message.tool_calls
     state.batch = [OpenCall(call, index, state.position) for index, call in enumerate(calls)]
     state.facts.usage += record.usage
     send = state.facts.send
     if send is None:
         return
-    send.usage += record.usage
-    send.rounds = record.round
-    send.extra_turn = False
-    send.finish_reason = record.finish_reason
-    if record.finish_reason != "length":
-        send.continuations = 0
-    send.answer = send.partial + record.message.text
-    send.partial = ""
-    send.replied = not calls
-    send.wrapped_up = record.wrap_up
+    state.facts.send = with_reply(send, record)
+
+
+def with_reply(send: SendFacts, record: AssistantMessageAdded) -> SendFacts:
+    """The send's facts after a reply; the given facts stay as they are, so that one can look ahead."""
+    return msgspec.structs.replace(
+        send,
+        usage=send.usage + record.usage,
+        rounds=record.round,
+        extra_turn=False,
+        finish_reason=record.finish_reason,
+        continuations=send.continuations if record.finish_reason == "length" else 0,
+        answer=send.partial + record.message.text,
+        partial="",
+        replied=not record.message.tool_calls,
+        wrapped_up=record.wrap_up,
+    )
 
 
 def _attempt_failed(state: State, record: AttemptFailed, at: float) -> None:
@@ -300,11 +310,16 @@ def _answer_lost(state: State) -> None:
     _close_batch(state)
 
 
+def _say(state: State, message: Message) -> None:
+    state.messages.append(message)
+    state.tokens += message_tokens(message)
+
+
 def _close_batch(state: State) -> None:
     for call in state.batch:
         assert call.result is not None
         ok = call.result.status in ("finished", "answered")
-        state.messages.append(ToolResultMessage(call.call.id, call.call.name, call.result.content, ok))
+        _say(state, ToolResultMessage(call.call.id, call.call.name, call.result.content, ok))
     state.batch = []
 
 

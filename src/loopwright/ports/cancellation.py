@@ -74,6 +74,8 @@ class CancellationToken:
     def child(self) -> CancellationToken:
         """A token that is cancelled with this one, and alone without it."""
         child = CancellationToken()
+        if self.polled:
+            child._source = lambda: self.cancelled
         self.on_cancel(child.cancel)
         return child
 

@@ -34,7 +34,7 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     """None is not sent: newer models refuse the field."""
     response_format: StructuredOutputSpec | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=lambda: {})
     """Provider fields merged into the request body as they are; they win over ours."""
 
 

@@ -1,0 +1,102 @@
+"""Rules of a single tool call: its key, its arguments, what the model reads about it.
+
+Owns: identity and texts of calls. Must not know: handlers, stores.
+Read next: `engine/tool_call.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from ..model.codec import encode
+from ..model.messages import FilePart, ImagePart, TextPart, ToolCall, content_text
+from ..model.records import ResultStatus, ToolFinished
+from ..model.specs import FinishReason
+from .state import State
+
+
+class CutOff(ValueError):
+    """The arguments ended at the output limit."""
+
+
+def idempotency_key(session_id: str, position: int, index: int) -> str:
+    """64 hex digits that name one call for ever: session, position of the reply, index of the call in it."""
+    return hashlib.sha256(f"{session_id}\x00{position}\x00{index}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def arguments_of(call: ToolCall, finish_reason: FinishReason) -> dict[str, Any]:
+    """The arguments object. Raises `CutOff` or `ValueError`; nothing is completed by guess."""
+    if finish_reason == "length" and not call.arguments.strip():
+        raise CutOff
+    try:
+        return call.parsed()
+    except ValueError as error:
+        if finish_reason == "length":
+            raise CutOff from error
+        raise ValueError(f"the arguments are not one JSON object: {error}") from error
+
+
+def as_content(value: Any) -> str | tuple[TextPart | ImagePart | FilePart, ...]:
+    """What the model sees of a handler's plain return value: text as it is, the rest as JSON, None as "ok"."""
+    if value is None:
+        return "ok"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, tuple) and value and all(isinstance(p, TextPart | ImagePart | FilePart) for p in value):
+        return value
+    try:
+        return encode(value).decode()
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def as_data(value: Any) -> Any:
+    """A handler's data as a JSON value; what has no JSON form becomes its text."""
+    try:
+        return msgspec.to_builtins(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def shortened(
+    content: str | tuple[TextPart | ImagePart | FilePart, ...], limit: int, pointer: str
+) -> str | tuple[TextPart | ImagePart | FilePart, ...]:
+    """`content` with its text cut to head and tail, `pointer` between them; other parts stay."""
+    text = content_text(content)
+    if len(text) <= limit:
+        return content
+    head = limit * 2 // 3
+    tail = limit - head
+    cut = f"{text[:head]}\n[... {len(text) - limit} of {len(text)} characters left out; {pointer} ...]\n{text[-tail:]}"
+    if isinstance(content, str):
+        return cut
+    return (TextPart(cut), *[p for p in content if not isinstance(p, TextPart)])
+
+
+def with_unique_ids(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """The same calls with ids that differ: a repeated or missing id gets a number, as providers want it back."""
+    seen: set[str] = set()
+    out: list[ToolCall] = []
+    for index, call in enumerate(calls):
+        base = call.id or f"call_{index}"
+        name, number = base, 2
+        while name in seen:
+            name, number = f"{base}_{number}", number + 1
+        seen.add(name)
+        out.append(call if name == call.id else ToolCall(name, call.name, call.arguments))
+    return tuple(out)
+
+
+def aborted(state: State, reason: str) -> list[ToolFinished]:
+    """Answers for all open calls of a run that ends; a started `once` call may have had its effect, and that is said."""
+    results: list[ToolFinished] = []
+    for call in state.open_calls():
+        doubtful = call.started is not None and call.started.effect == "once"
+        text = f"<aborted: {reason}; it was running and may have had its effect>" if doubtful else f"<aborted: {reason}>"
+        key = idempotency_key(state.facts.session_id, call.position, call.index)
+        status: ResultStatus = "uncertain" if doubtful else "aborted"
+        results.append(ToolFinished(call.call.id, call.call.name, status, text, key=key))
+    return results

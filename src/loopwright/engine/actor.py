@@ -1,0 +1,171 @@
+"""One actor per session and process: turns are taken one after the other, state is kept warm between them.
+
+Owns: mutual exclusion inside the process, whatever the number of loop objects, event loops and threads; the state
+cache. Must not know: what a turn does.
+Read next: `journal.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ..core.state import State
+from ..model.errors import SessionReentrantError
+from ..ports.cancellation import CancellationToken
+
+_running: contextvars.ContextVar[tuple[Actor, ...]] = contextvars.ContextVar("loopwright_running", default=())
+"""Actors whose turn this code runs in, outermost first."""
+
+
+class Actor:
+    """A session in this process."""
+
+    __slots__ = ("_held", "_mutex", "_waiting", "inbox_seen", "inbox_seq", "key", "pins", "scratch", "session_id", "state", "token")
+
+    def __init__(self, key: tuple[str, str]) -> None:
+        self.key = key
+        self.session_id = key[1]
+        self.state: State | None = None
+        """Warm state, as of the last commit of this process; checked against the store by the next commit."""
+        self.inbox_seq = 0
+        """The newest inbox number that anybody here heard of."""
+        self.inbox_seen = 0
+        """The newest one whose items were read."""
+        self.scratch: dict[str, Any] = {}
+        self.token: CancellationToken | None = None
+        """Stops the run that has the turn; None between runs."""
+        self.pins = 0
+        self._mutex = threading.Lock()
+        self._held = False
+        self._waiting: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
+
+    @property
+    def busy(self) -> bool:
+        """True while somebody has the turn."""
+        return self._held
+
+    async def enter(self) -> contextvars.Token[tuple[Actor, ...]]:
+        """Takes the turn, first come first served. Raises `SessionReentrantError` inside of one's own turn."""
+        stack = _running.get()
+        if self in stack:
+            raise SessionReentrantError(self.session_id)
+        place: asyncio.Future[None] | None = None
+        with self._mutex:
+            if not self._held:
+                self._held = True
+            else:
+                loop = asyncio.get_running_loop()
+                place = loop.create_future()
+                self._waiting.append((loop, place))
+        if place is not None:
+            try:
+                await place
+            except asyncio.CancelledError:
+                if not self._withdraw(place):
+                    self._pass_on()
+                raise
+        return _running.set((*stack, self))
+
+    def leave(self, entered: contextvars.Token[tuple[Actor, ...]]) -> None:
+        """Gives the turn to the next in line."""
+        _running.reset(entered)
+        self._pass_on()
+
+    def forget(self) -> None:
+        """Drops the warm state: it may not be what the journal says."""
+        self.state = None
+
+    def _withdraw(self, place: asyncio.Future[None]) -> bool:
+        with self._mutex:
+            for entry in self._waiting:
+                if entry[1] is place:
+                    self._waiting.remove(entry)
+                    return True
+        return False
+
+    def _pass_on(self) -> None:
+        while True:
+            with self._mutex:
+                if not self._waiting:
+                    self._held = False
+                    return
+                loop, place = self._waiting.popleft()
+            try:
+                loop.call_soon_threadsafe(_hand_over, self, place)
+            except RuntimeError:
+                continue  # that event loop is closed; its waiter is gone with it
+            return
+
+
+def _hand_over(actor: Actor, place: asyncio.Future[None]) -> None:
+    if place.cancelled():
+        actor._pass_on()  # noqa: SLF001 - the same module: the turn goes to the next in line
+    else:
+        place.set_result(None)
+
+
+class ActorTable:
+    """All actors of the process, by store identity and session id; idle ones are bounded."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._actors: OrderedDict[tuple[str, str], Actor] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._actors)
+
+    @contextlib.asynccontextmanager
+    async def turn(self, identity: str, session_id: str, keep: int) -> AsyncIterator[Actor]:
+        """The session's actor with the turn taken; at most `keep` idle sessions stay warm afterwards."""
+        actor = self.pin(identity, session_id)
+        try:
+            entered = await actor.enter()
+            try:
+                yield actor
+            finally:
+                actor.leave(entered)
+        finally:
+            self.unpin(actor, keep)
+
+    def pin(self, identity: str, session_id: str) -> Actor:
+        """The actor, made if needed, kept in the table until `unpin`."""
+        key = (identity, session_id)
+        with self._lock:
+            actor = self._actors.get(key)
+            if actor is None:
+                actor = self._actors[key] = Actor(key)
+            else:
+                self._actors.move_to_end(key)
+            actor.pins += 1
+            return actor
+
+    def unpin(self, actor: Actor, keep: int) -> None:
+        """Ends a `pin` and lets the longest idle actors go."""
+        with self._lock:
+            actor.pins -= 1
+            if len(self._actors) <= keep:
+                return
+            for key in [k for k, a in self._actors.items() if a.pins == 0]:
+                if len(self._actors) <= keep:
+                    return
+                del self._actors[key]
+
+    def find(self, identity: str, session_id: str) -> Actor | None:
+        """The actor if there is one."""
+        return self._actors.get((identity, session_id))
+
+    def drop(self, identity: str, session_id: str | None = None) -> None:
+        """Forgets idle sessions of a store: one, or all."""
+        with self._lock:
+            for key in [k for k, a in self._actors.items() if k[0] == identity and session_id in (None, k[1]) and a.pins == 0]:
+                del self._actors[key]
+
+
+ACTORS = ActorTable()
+"""The one table of this process."""

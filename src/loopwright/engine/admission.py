@@ -1,0 +1,377 @@
+"""Who may run a session now: sends, follow-ups, resumes.
+
+Owns: taking the turn and the lease, what to do with an interrupted or waiting session, and that an accepted input is
+never lost or taken twice. Must not know: the steps of a run (`run.py`).
+Read next: `run.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from ..core.calls import aborted
+from ..core.result import FollowUpQueued, StatefulResult, result_of
+from ..core.state import State, fold
+from ..model.codec import decode, decode_record, encode
+from ..model.errors import (
+    CancellationRequested,
+    InvalidMessageError,
+    PoisonedError,
+    SessionBusyError,
+    SessionMovedError,
+    SessionPendingError,
+)
+from ..model.events import AgentEventType, InboxQueued
+from ..model.messages import UserMessage
+from ..model.records import Record, RunResumed, SendFinished, SendStarted, UserMessageAdded
+from ..model.specs import StructuredOutputSpec
+from ..ports.cancellation import CancellationToken, Stop
+from ..ports.store import InboxItem, MarkItem, Op, TakeItems
+from ..ports.tool import ToolSource
+from .actor import ACTORS, Actor
+from .journal import POISON_LIMIT, Journal
+from .kernel import Kernel
+from .run import Run
+from .running import RunContext, before_append
+
+T = TypeVar("T")
+
+MAX_MOVES = 50
+"""How often another writer may get ahead of one admission before it gives up."""
+
+
+class SendOptions(Struct, frozen=True, kw_only=True):
+    """What one send overrides; None keeps the setting of the session or loop."""
+
+    send_id: str | None = None
+    tools: tuple[str, ...] | None = None
+    registry: ToolSource | None = None
+    system_prompt: str | None = None
+    max_rounds: int | None = None
+    run_token_budget: int | None = None
+    max_output_tokens: int | None = None
+    output: StructuredOutputSpec | None = None
+    heal_pending: bool = False
+    stop: Stop = None
+
+
+class Turn:
+    """The session's turn, held: its journal, its token, and starting runs in it."""
+
+    def __init__(self, kernel: Kernel, actor: Actor, options: SendOptions) -> None:
+        self.kernel = kernel
+        self.actor = actor
+        self.options = options
+        self.journal = Journal(kernel, actor)
+        self.token = CancellationToken()
+        self._checks: set[asyncio.Task[None]] = set()
+        self.journal.on_fenced = self._fenced
+        self.journal.on_inbox = self._inbox
+
+    async def run(self, *, resumed: bool = False) -> StatefulResult:
+        """Runs the open send to its end or pause."""
+        source = CancellationToken.from_any(self.options.stop)
+        if source.polled:
+            self.token = source
+        unsubscribe = source.on_cancel(self.token.cancel) if source is not self.token else _nothing
+        self.actor.token = self.token
+        try:
+            tools = self.options.registry or self.kernel.tools
+            return await Run(RunContext(self.kernel, self.journal, self.token, tools), resumed=resumed).run()
+        finally:
+            self.actor.token = None
+            unsubscribe()
+            if self.journal.lease is not None:
+                self.journal.drop_lease()
+
+    async def resume(self, reason: str) -> StatefulResult:
+        """Takes over the interrupted send and runs it; a session that keeps killing its process ends instead."""
+        done = await self.journal.commit([RunResumed(reason, self.journal.takeovers)], progress=False)
+        if done.takeovers >= POISON_LIMIT:
+            return await self._poisoned(done.takeovers)
+        return await self.run(resumed=True)
+
+    async def _poisoned(self, takeovers: int) -> StatefulResult:
+        state = self.journal.state
+        names = ", ".join(f"{c.call.name} ({c.call.id})" for c in state.open_calls()) or "none"
+        text = f"the session stopped its process {takeovers} times without progress; open calls: {names}"
+        rounds = state.active.rounds if state.active is not None else 0
+        finished = SendFinished(outcome="failed", rounds=rounds, error_code=PoisonedError.code, error_message=text)
+        await self.journal.commit([*aborted(state, text), finished], sync=True, release=True)
+        return result_of(state, PoisonedError(text))
+
+    def _fenced(self) -> None:
+        self.token.cancel("another process took the session over")
+
+    def _inbox(self, inbox_seq: int) -> None:
+        self.actor.inbox_seq = max(self.actor.inbox_seq, inbox_seq)
+        task = asyncio.get_running_loop().create_task(self._look_for_stop())
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    async def _look_for_stop(self) -> None:
+        reason = self.journal.stop_among(await self.journal.waiting())
+        if reason is not None:
+            self.token.cancel(reason)
+
+
+Begun: TypeAlias = StatefulResult | Callable[[], Awaitable[StatefulResult]]
+"""A result that is there already, or the run to be awaited."""
+
+
+class Admission:
+    """The entrances of a loop object to its sessions."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    async def send(self, session_id: str, message: UserMessage, options: SendOptions) -> StatefulResult:
+        """Accepts an input and runs it; see `StatefulAgentLoop.send`."""
+
+        async def begin(turn: Turn) -> Begun:
+            if options.send_id is not None and (known := await self._known(turn, options.send_id)) is not None:
+                return known
+            await self._load(turn)
+            state = turn.journal.state
+            healed: list[Record] = []
+            if state.active is not None:
+                policy = self.kernel.config.on_interrupted
+                if options.heal_pending or (policy == "abort" and not state.active.paused):
+                    healed = healing(state)
+                elif state.active.paused or policy == "raise":
+                    raise pending_error(session_id, state)
+                else:
+                    return await self._into_interrupted(turn, message, options)
+            shown = await before_append(self.kernel, session_id, message)
+            return await self._open(turn, [UserMessageAdded(shown)], healed=healed)
+
+        return await self._in_turn(session_id, options, begin)
+
+    async def resume(self, session_id: str, options: SendOptions, *, reason: str = "resume") -> StatefulResult:
+        """Continues the open send, or runs once more without new input when none is open."""
+
+        async def begin(turn: Turn) -> Begun:
+            await self._load(turn)
+            state = turn.journal.state
+            if state.active is not None and state.active.paused:
+                return result_of(state)
+            if state.active is not None:
+                return lambda: turn.resume(reason)
+            if turn.journal.inbox_waiting and (items := await turn.journal.waiting()):
+                return await self._from_inbox(turn, items)
+            if not state.messages:
+                raise InvalidMessageError(f"session {session_id!r} is empty: there is nothing to run; send something")
+            return await self._open(turn, [])
+
+        return await self._in_turn(session_id, options, begin)
+
+    async def follow_up(
+        self, session_id: str, message: UserMessage, item_id: str, options: SendOptions
+    ) -> StatefulResult | FollowUpQueued:
+        """Stores an input in the inbox; runs it when nobody else will."""
+        store, now = self.kernel.store, self.kernel.ambient.now()
+        queued = await store.enqueue(session_id, InboxItem(item_id, "message", encode(message), now))
+        receipt = FollowUpQueued(
+            session_id=session_id, item_id=item_id, queue_depth=queued.depth, duplicate=queued.duplicate
+        )
+        if queued.duplicate:
+            return receipt
+        self.kernel.emit(session_id, AgentEventType.INBOX_QUEUED, InboxQueued, item_id, queued.depth)
+        actor = ACTORS.find(store.identity, session_id)
+        if actor is not None:
+            actor.inbox_seq = max(actor.inbox_seq, queued.inbox_seq)
+            if actor.busy:
+                return receipt
+        if queued.status == "waiting":
+            return receipt
+        if queued.status == "running":
+            head = (await store.lookup(session_id)).head
+            if head.owner is not None and head.expires_in_s > 0:
+                return receipt
+
+        async def begin(turn: Turn) -> Begun | None:
+            await self._load(turn, fresh=True)
+            state = turn.journal.state
+            if state.active is not None:
+                return None if state.active.paused else (lambda: turn.resume("a follow-up arrived"))
+            items = await turn.journal.waiting()
+            return await self._from_inbox(turn, items) if items else None
+
+        return await self._in_turn(session_id, options, begin, otherwise=receipt)
+
+    async def in_turn(self, session_id: str, begin: Callable[[Turn], Awaitable[T]]) -> T:
+        """Runs `begin` with the session's turn, waiting for its lease and starting over when another writer got ahead."""
+        return await self._admit(session_id, SendOptions(), begin)
+
+    async def _in_turn(
+        self,
+        session_id: str,
+        options: SendOptions,
+        begin: Callable[[Turn], Awaitable[Begun | None]],
+        *,
+        otherwise: T | None = None,
+    ) -> StatefulResult | T:
+        async def whole(turn: Turn) -> StatefulResult | T:
+            begun = await begin(turn)
+            if begun is None:
+                assert otherwise is not None
+                return otherwise
+            return begun if isinstance(begun, StatefulResult) else await self._admitted(begun)
+
+        return await self._admit(session_id, options, whole)
+
+    async def ran(self, turn: Turn) -> StatefulResult:
+        """Runs the open send of a turn whose input was accepted by the caller."""
+        return await self._admitted(turn.run)
+
+    async def _admitted(self, run: Callable[[], Awaitable[StatefulResult]]) -> StatefulResult:
+        """Runs what was begun; from here on a moved or busy session is an error of the run, not of its admission."""
+        try:
+            return await run()
+        except (SessionMovedError, SessionBusyError) as error:
+            raise _Inside(error) from error
+
+    async def _admit(self, session_id: str, options: SendOptions, work: Callable[[Turn], Awaitable[T]]) -> T:
+        kernel = self.kernel
+        deadline = kernel.ambient.monotonic() + kernel.config.lease_wait_s
+        moves = 0
+        async with ACTORS.turn(kernel.store.identity, session_id, kernel.config.session_cache_size) as actor:
+            while True:
+                try:
+                    return await work(Turn(kernel, actor, options))
+                except _Inside as inside:
+                    raise inside.error from None
+                except SessionMovedError:
+                    actor.forget()
+                    moves += 1
+                    if moves > MAX_MOVES:
+                        raise
+                except SessionBusyError as busy:
+                    actor.forget()
+                    left = deadline - kernel.ambient.monotonic()
+                    if left <= 0:
+                        raise
+                    await kernel.ambient.sleep(min(left, max(busy.expires_in_s, 0.02), 0.1))
+
+    async def _load(self, turn: Turn, *, fresh: bool = False) -> None:
+        """Loads the session; an open send that somebody alive is running is `SessionBusyError`."""
+        head = await turn.journal.load(fresh=fresh)
+        if head is None or head.status != "running":
+            return
+        if head.owner is not None and head.owner != self.kernel.store.owner and head.expires_in_s > 0:
+            raise SessionBusyError(turn.actor.session_id, head.owner, head.expires_in_s)
+
+    async def _open(
+        self,
+        turn: Turn,
+        messages: Sequence[Record],
+        *,
+        healed: Sequence[Record] = (),
+        ops: tuple[Op, ...] = (),
+    ) -> Callable[[], Awaitable[StatefulResult]]:
+        """The commit that accepts an input and takes the lease."""
+        options, config, state = turn.options, self.kernel.config, turn.journal.state
+        names = options.tools
+        if names is None and options.registry is not None:
+            names = options.registry.names()
+        start = SendStarted(
+            index=state.facts.sends + 1,
+            send_id=options.send_id,
+            max_rounds=options.max_rounds or config.max_rounds,
+            tools=names,
+            system_prompt=options.system_prompt,
+            model=config.model,
+            run_token_budget=options.run_token_budget or config.run_token_budget,
+            max_output_tokens=options.max_output_tokens or config.max_output_tokens,
+            output=options.output,
+        )
+        if options.send_id is not None:
+            ops = (*ops, MarkItem(options.send_id))
+        done = await turn.journal.commit([*healed, start, *messages], sync=True, ops=ops)
+        turn.journal.stop_floor = done.inbox_seq
+        return turn.run
+
+    async def _from_inbox(self, turn: Turn, items: tuple[InboxItem, ...]) -> Callable[[], Awaitable[StatefulResult]]:
+        """A send whose input is what waits in the inbox."""
+        said: list[Record] = []
+        for item in items:
+            if item.kind != "stop":
+                message = await before_append(self.kernel, turn.actor.session_id, decode(item.body, UserMessage))
+                said.append(UserMessageAdded(message, "inbox", (item.item_id,)))
+        taken = TakeItems(tuple([i.item_id for i in items]))
+        begun = await self._open(turn, said, ops=(taken,))
+        turn.actor.inbox_seen = max(turn.actor.inbox_seen, items[-1].seq)
+        return begun
+
+    async def _into_interrupted(
+        self, turn: Turn, message: UserMessage, options: SendOptions
+    ) -> Callable[[], Awaitable[StatefulResult]]:
+        """Hands the input to the interrupted send, which goes on and takes it at its next boundary."""
+        kernel = self.kernel
+        item_id = options.send_id or kernel.ambient.new_id("item")
+        item = InboxItem(item_id, "message", encode(message), kernel.ambient.now())
+        queued = await kernel.store.enqueue(turn.actor.session_id, item)
+        turn.actor.inbox_seq = max(turn.actor.inbox_seq, queued.inbox_seq)
+        return lambda: turn.resume("a new input arrived")
+
+    async def _known(self, turn: Turn, send_id: str) -> Begun | None:
+        """What became of an id that was accepted before; None when it is new."""
+        found = await self.kernel.store.lookup(turn.actor.session_id, item_id=send_id)
+        if found.item_position is None:
+            return None
+        await self._load(turn, fresh=True)
+        state = turn.journal.state
+        if state.active is not None and (found.item_position < 0 or found.item_position > state.active.position):
+            return result_of(state) if state.active.paused else (lambda: turn.resume("the same input was sent again"))
+        if found.item_position < 0:
+            return await self._from_inbox(turn, await turn.journal.waiting())
+        return await self._result_at(turn.actor.session_id, found.item_position)
+
+    async def _result_at(self, session_id: str, position: int) -> StatefulResult:
+        """The result of the send that took an input whose transition ended at `position`."""
+        state = State()
+        for row in await self.kernel.store.read(session_id):
+            fold([(decode_record(row.kind, row.version, row.body), row.at)], state)
+            if state.position >= position and state.facts.send is not None and state.facts.send.finished is not None:
+                break
+        return result_of(state)
+
+
+class _Inside(Exception):  # noqa: N818 - a wrapper, never seen outside of this module
+    """Carries an error of a run past the admission's own handling of the same classes."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
+def healing(state: State, reason: str = "a new input was sent instead") -> list[Record]:
+    """The records that end an open send at once: its calls answered as aborted, the send cancelled."""
+    active = state.active
+    assert active is not None
+    finished = SendFinished(
+        outcome="cancelled",
+        final_text=active.answer,
+        rounds=active.rounds,
+        error_code=CancellationRequested.code,
+        error_message=reason,
+    )
+    return [*aborted(state, reason), finished]
+
+
+def pending_error(session_id: str, state: State) -> SessionPendingError:
+    """The error that lists what a session still waits for."""
+    return SessionPendingError(
+        session_id,
+        assistant_position=state.batch[0].position if state.batch else None,
+        pending_tool_calls=[c.call for c in state.open_calls()],
+        pending_interactions=[c.question for c in state.batch if c.waits_for_person],
+    )
+
+
+def _nothing() -> None:
+    return

@@ -1,0 +1,135 @@
+"""What people and hosts hand in from outside: answers, tool results, aborts, stops.
+
+Owns: accepting each of them once, from any process, days later. Must not know: the steps of a run.
+Read next: `admission.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from ..core.calls import as_content, as_data, idempotency_key
+from ..core.result import StatefulResult
+from ..core.state import OpenCall, State
+from ..model.codec import decode_record
+from ..model.errors import InteractionError, InvalidMessageError, SessionBusyError, ToolResultError
+from ..model.records import Interaction, QuestionAnswered, Record, ToolFinished
+from ..ports.store import InboxItem
+from ..ports.tool import ToolHandlerResult
+from .actor import ACTORS
+from .admission import Admission, Turn, healing
+from .kernel import Kernel
+
+
+class Answers:
+    """The ways in for what a paused session waits for."""
+
+    def __init__(self, kernel: Kernel, admission: Admission) -> None:
+        self.kernel = kernel
+        self.admission = admission
+
+    async def submit_input(self, session_id: str, interaction_id: str, value: Any, by: str) -> StatefulResult:
+        """Answers a question and goes on; see `StatefulAgentLoop.submit_input`."""
+
+        async def accept(turn: Turn) -> None:
+            await turn.journal.load(fresh=True)
+            call = self._asked(turn.journal.state, interaction_id)
+            if call is None or call.question is None or not call.waits_for_person:
+                raise await self._not_open(session_id, interaction_id, turn.journal.state)
+            self._check(call.question, value)
+            data = as_data(value)
+            records: list[Record] = [QuestionAnswered(interaction_id, data, by)]
+            if call.question.kind != "approval":
+                key = idempotency_key(session_id, call.position, call.index)
+                records.append(ToolFinished(call.call.id, call.call.name, "answered", as_content(value), data=data, key=key))
+            await turn.journal.commit(records, sync=True)
+
+        return await self._accept_and_run(session_id, accept)
+
+    async def submit_tool_results(self, session_id: str, results: Mapping[str, Any]) -> StatefulResult:
+        """Answers calls that the host executed; see `StatefulAgentLoop.submit_tool_results`."""
+        if not results:
+            raise InvalidMessageError("submit_tool_results needs at least one result, by call id")
+
+        async def accept(turn: Turn) -> None:
+            await turn.journal.load(fresh=True)
+            state = turn.journal.state
+            records = [self._result(session_id, state, call_id, value) for call_id, value in results.items()]
+            await turn.journal.commit(records, sync=True)
+
+        return await self._accept_and_run(session_id, accept)
+
+    async def abort_pending(self, session_id: str, reason: str) -> int:
+        """Answers open calls as aborted and ends the send; see `StatefulAgentLoop.abort_pending`."""
+
+        async def abort(turn: Turn) -> int:
+            head = await turn.journal.load(fresh=True)
+            state = turn.journal.state
+            if state.active is None:
+                return 0
+            assert head is not None
+            if head.owner not in (None, self.kernel.store.owner) and head.expires_in_s > 0:
+                raise SessionBusyError(session_id, head.owner or "", head.expires_in_s)
+            count = len(state.open_calls())
+            await turn.journal.commit(healing(state, reason), sync=True, release=True)
+            return count
+
+        return await self.admission.in_turn(session_id, abort)
+
+    async def stop(self, session_id: str, reason: str) -> bool:
+        """Stops the run of a session, wherever it runs; see `StatefulAgentLoop.stop`."""
+        actor = ACTORS.find(self.kernel.store.identity, session_id)
+        if actor is not None and (token := actor.token) is not None:
+            token.cancel(reason)
+            return True
+        head = (await self.kernel.store.lookup(session_id)).head
+        if head.status != "running":
+            return False
+        item = InboxItem(self.kernel.ambient.new_id("stop"), "stop", reason.encode(), self.kernel.ambient.now())
+        await self.kernel.store.enqueue(session_id, item)
+        return True
+
+    async def _accept_and_run(self, session_id: str, accept: Callable[[Turn], Awaitable[None]]) -> StatefulResult:
+        async def whole(turn: Turn) -> StatefulResult:
+            await accept(turn)
+            return await self.admission.ran(turn)
+
+        return await self.admission.in_turn(session_id, whole)
+
+    def _asked(self, state: State, interaction_id: str) -> OpenCall | None:
+        for call in state.batch:
+            if call.question is not None and call.question.id == interaction_id:
+                return call
+        return None
+
+    async def _not_open(self, session_id: str, interaction_id: str, state: State) -> InteractionError:
+        answered = False
+        for row in await self.kernel.store.read(session_id):
+            if row.kind == "question_answered":
+                record = decode_record(row.kind, row.version, row.body)
+                answered = answered or (isinstance(record, QuestionAnswered) and record.interaction_id == interaction_id)
+        open_ids = [c.question.id for c in state.batch if c.waits_for_person and c.question is not None]
+        return InteractionError(session_id, interaction_id, open_ids=open_ids, answered=answered)
+
+    def _check(self, question: Interaction, value: Any) -> None:
+        if question.schema is not None and (why := self.kernel.limits.validate(question.schema, value)) is not None:
+            raise InvalidMessageError(f"the answer to {question.id!r} does not fit: {why}")
+        if question.kind == "choice" and question.options and value not in question.options:
+            raise InvalidMessageError(f"the answer to {question.id!r} must be one of {', '.join(question.options)}")
+
+    def _result(self, session_id: str, state: State, call_id: str, value: Any) -> ToolFinished:
+        call = state.call(call_id)
+        if call is None:
+            known = ", ".join(c.call.id for c in state.open_calls()) or "none"
+            raise ToolResultError(session_id, call_id, f"no such open call; open: {known}")
+        if call.result is not None:
+            raise ToolResultError(session_id, call_id, "it has its result already")
+        if call.waits_for_person:
+            raise ToolResultError(session_id, call_id, "it waits for a person; use submit_input()")
+        key = idempotency_key(session_id, call.position, call.index)
+        if isinstance(value, ToolHandlerResult):
+            status = "finished" if value.ok else "failed"
+            return ToolFinished(call_id, call.call.name, status, value.content, data=as_data(value.data), key=key)
+        return ToolFinished(call_id, call.call.name, "finished", as_content(value), key=key)
+

@@ -1,0 +1,371 @@
+"""The one commit function: how anything gets into a session's journal.
+
+Owns: `Journal`, a writer's view of one session while it has the turn: loading, checking, committing, leases.
+Must not know: what the records are for.
+Every record is checked against the state before it is written, so a stored session can always be sent.
+Read next: `run.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from ..core.state import State, apply, checkpoint_of, facts_of, refusal
+from ..model.codec import CURRENT_FORMAT, decode_record, encode_record, format_of
+from ..model.errors import (
+    AgentUnavailableError,
+    InboxMovedError,
+    InvariantError,
+    SessionFencedError,
+    SessionMovedError,
+    SessionTooNewError,
+    StoreCorruptError,
+    StoreRolledBackError,
+)
+from ..model.records import AssistantMessageAdded, AttemptFailed, HistoryRepaired, Record, SendStarted, StateCheckpointed
+from ..model.usage import NO_USAGE
+from ..ports.store import (
+    Acquire,
+    Committed,
+    EncodedRecord,
+    Head,
+    HeadChange,
+    InboxItem,
+    Lease,
+    Op,
+    Status,
+    StoredRecord,
+    TakeItems,
+    Transition,
+)
+from .actor import Actor
+from .kernel import Kernel
+from .keeper import Held
+
+T = TypeVar("T")
+
+POISON_LIMIT = 5
+"""Takeovers without progress after which a session is not tried again."""
+
+
+class Journal:
+    """One session, to be read and written by the one who has its turn."""
+
+    __slots__ = (
+        "_in_flight",
+        "_merging",
+        "_stops",
+        "actor",
+        "format",
+        "kernel",
+        "lease",
+        "on_fenced",
+        "on_inbox",
+        "stop_floor",
+        "takeovers",
+    )
+
+    def __init__(self, kernel: Kernel, actor: Actor) -> None:
+        self.kernel = kernel
+        self.actor = actor
+        self.lease: Lease | None = None
+        self.takeovers = 0
+        self.format = 1
+        self.on_fenced = _ignore
+        self.on_inbox = _ignore_seq
+        self.stop_floor = 0
+        """Stop items up to this inbox number were meant for an earlier run."""
+        self._stops: list[str] = []
+        self._in_flight = False
+        self._merging: list[tuple[Sequence[Record], asyncio.Future[None]]] = []
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.actor.session_id
+
+    @property
+    def state(self) -> State:
+        """The loaded state. Only after `load`."""
+        assert self.actor.state is not None
+        return self.actor.state
+
+    async def load(self, *, fresh: bool = False) -> Head | None:
+        """Makes sure that there is a state; reads the store unless a warm one can be tried.
+
+        Answers the head when the store was read. Raises: `SessionNotFoundError`, `SessionGoneError`,
+        `SessionTooNewError`, `AgentUnavailableError`, `StoreCorruptError` naming the record.
+        """
+        if self.actor.state is not None and not fresh:
+            return None
+        store = self.kernel.store
+        behind = self.actor.state.position if self.actor.state is not None else 0
+        found = await store.lookup(self.session_id)
+        head = found.head
+        if head.min_format > CURRENT_FORMAT:
+            raise SessionTooNewError(self.session_id, head.min_format, CURRENT_FORMAT)
+        if head.agent_name != self.kernel.config.agent_name:
+            raise AgentUnavailableError(self.session_id, head.agent_name, (self.kernel.config.agent_name,))
+        if head.position < behind:
+            self.actor.forget()
+            raise StoreRolledBackError(
+                f"session {self.session_id!r} is at {head.position}, this process knows {behind} records;"
+                " a backup was restored or writes were lost: check before you go on"
+            )
+        self.actor.state = load_state(self.session_id, await store.read(self.session_id, after=head.window_start))
+        self.actor.inbox_seq = max(self.actor.inbox_seq, head.inbox_seq)
+        self.actor.inbox_seen = head.inbox_seq if not found.waiting else min(i.seq for i in found.waiting) - 1
+        self.takeovers = head.takeovers
+        self.format = head.min_format
+        return head
+
+    async def waiting(self) -> tuple[InboxItem, ...]:
+        """Inbox items not taken yet."""
+        found = await self.kernel.store.lookup(self.session_id)
+        self.actor.inbox_seq = max(self.actor.inbox_seq, found.head.inbox_seq)
+        if not found.waiting:
+            self.actor.inbox_seen = self.actor.inbox_seq
+        return found.waiting
+
+    def stop_among(self, items: Sequence[InboxItem]) -> str | None:
+        """The reason of a stop that is meant for this run, or None; it is taken with the end of the run."""
+        stops = [i for i in items if i.kind == "stop" and i.seq > self.stop_floor]
+        self._stops = [i.item_id for i in stops]
+        return (stops[-1].body.decode("utf-8", "replace") or "stopped") if stops else None
+
+    def stops_taken(self) -> tuple[Op, ...]:
+        """The operation that takes the stop items found."""
+        stops, self._stops = self._stops, []
+        return (TakeItems(tuple(stops)),) if stops else ()
+
+    @property
+    def inbox_waiting(self) -> bool:
+        """True when items may have arrived since the inbox was last seen empty."""
+        return self.actor.inbox_seq > self.actor.inbox_seen
+
+    async def commit(
+        self,
+        records: Sequence[Record],
+        *,
+        sync: bool = False,
+        release: bool = False,
+        quiet_inbox: bool = False,
+        ops: tuple[Op, ...] = (),
+        progress: bool = True,
+    ) -> Committed:
+        """Checks, encodes and writes records as one transition; the state holds them when this returns.
+
+        `quiet_inbox`: only if no inbox item arrived that was not seen (`InboxMovedError`, the state is as before).
+        Raises what the store raises; the warm state is then dropped, because it is ahead of the journal.
+        Cancel: the commit is finished first, then the cancellation goes on.
+        """
+        if progress and (self.state.lost_answers or self.state.dropped):
+            records = (HistoryRepaired(tuple(self.state.lost_answers), tuple(self.state.dropped)), *records)
+        transition, point = self._apply(records, progress=progress)
+        transition = msgspec.structs.replace(
+            transition,
+            ops=ops,
+            sync=sync,
+            release=release,
+            if_inbox=self.actor.inbox_seen if quiet_inbox else None,
+        )
+        asked_at = time.monotonic()
+        self.kernel.ambient.reach(f"commit.before:{point}")
+        try:
+            done, cancelled = await settled(self.kernel.store.commit(transition))
+        except BaseException as error:
+            self._lost(error)
+            raise
+        self._won(done, transition, asked_at)
+        self.kernel.ambient.reach(f"commit.after:{point}")
+        if cancelled is not None:
+            raise cancelled
+        return done
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Like `commit`, for results that finish while another commit of this session is under way: they go together."""
+        if self._in_flight:
+            place = asyncio.get_running_loop().create_future()
+            self._merging.append((records, place))
+            _, cancelled = await settled(place)
+            if cancelled is not None:
+                raise cancelled
+            return
+        await self._in_line(records, sync=False)
+
+    async def alone(self, records: Sequence[Record]) -> None:
+        """A synced commit of its own while others of this session may be under way: it takes its place in line."""
+        while self._in_flight:
+            await self.append(())
+        await self._in_line(records, sync=True)
+
+    async def _in_line(self, records: Sequence[Record], *, sync: bool) -> None:
+        self._in_flight = True
+        try:
+            await self.commit(records, sync=sync)
+        except BaseException as error:
+            self._fail_merging(error)
+            raise
+        finally:
+            self._in_flight = False
+            if self._merging:
+                self._start_merged()
+
+    def _fail_merging(self, error: BaseException) -> None:
+        """What waits to be written after a commit that failed cannot be written either."""
+        if isinstance(error, asyncio.CancelledError):
+            return  # that commit is done; only its caller was cancelled
+        merging, self._merging = self._merging, []
+        for _, place in merging:
+            if not place.done():
+                place.set_exception(error)
+
+    def _start_merged(self) -> None:
+        merging, self._merging = self._merging, []
+        _tasks.add(task := asyncio.get_running_loop().create_task(self._write_merged(merging)))
+        task.add_done_callback(_tasks.discard)
+        self._in_flight = True
+
+    async def _write_merged(self, merging: list[tuple[Sequence[Record], asyncio.Future[None]]]) -> None:
+        try:
+            together = [record for records, _ in merging for record in records]
+            if together:
+                await self.commit(together)
+        except BaseException as error:
+            self._merging = [*merging, *self._merging]
+            self._fail_merging(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            for _, place in merging:
+                if not place.done():
+                    place.set_result(None)
+        finally:
+            self._in_flight = False
+            if self._merging:
+                self._start_merged()
+
+    def _apply(self, records: Sequence[Record], *, progress: bool) -> tuple[Transition, str]:
+        """Folds the records into the state (ahead of the store) and builds the transition that writes them."""
+        state = self.state
+        at = self.kernel.ambient.now()
+        expect = state.position
+        encoded: list[EncodedRecord] = []
+        usage, sends, needs, checkpoint = NO_USAGE, 0, self.format, None
+        for record in records:
+            why = refusal(state, record)
+            if why is not None:
+                self.actor.forget()
+                raise InvariantError(f"session {self.session_id!r}: {type(record).__name__} refused: {why}")
+            encoded.append(self._encoded(record, at))
+            apply(state, record, at)
+            if isinstance(record, AssistantMessageAdded | AttemptFailed):
+                usage += record.usage
+            elif isinstance(record, SendStarted):
+                sends += 1
+        if not state.batch and state.position - state.facts.checkpoint >= self.kernel.config.checkpoint_every:
+            checkpoint = state.position
+            encoded.append(self._encoded(snapshot := checkpoint_of(state), at))
+            apply(state, snapshot, at)
+        for record in encoded:
+            needs = max(needs, format_of(record.kind, record.version))
+        change = HeadChange(
+            status=status_of(state),
+            checkpoint=checkpoint,
+            min_format=needs if needs > self.format else None,
+            sends=sends,
+            usage=usage,
+            progress=progress,
+        )
+        lease: Lease | Acquire = self.lease or Acquire(self.kernel.ambient.token(), self.kernel.config.lease_ttl_s)
+        transition = Transition(
+            session_id=self.session_id, expect=expect, lease=lease, records=tuple(encoded), head=change
+        )
+        return transition, "+".join([r.kind for r in encoded])
+
+    def _encoded(self, record: Record, at: float) -> EncodedRecord:
+        kind, version, body = encode_record(record)
+        return EncodedRecord(kind, version, at, body)
+
+    def _won(self, done: Committed, transition: Transition, asked_at: float) -> None:
+        self.actor.inbox_seq = max(self.actor.inbox_seq, done.inbox_seq)
+        self.takeovers = done.takeovers
+        self.format = transition.head.min_format or self.format
+        keeper = self.kernel.keeper
+        if transition.release:
+            if self.lease is not None:
+                keeper.release(self.session_id)
+            self.lease = None
+        elif isinstance(transition.lease, Acquire):
+            self.lease = Lease(done.epoch, transition.lease.token)
+            held = Held(done.epoch, done.inbox_seq, self.on_fenced, self.on_inbox, asyncio.get_running_loop())
+            keeper.hold(self.session_id, held, asked_at=asked_at)
+
+    def _lost(self, error: BaseException) -> None:
+        """The state is ahead of the journal now; whoever goes on reads it anew."""
+        self.actor.forget()
+        if isinstance(error, InboxMovedError):
+            self.actor.inbox_seq = max(self.actor.inbox_seq, error.inbox_seq)
+        elif isinstance(error, SessionFencedError | SessionMovedError):
+            self.drop_lease()
+
+    def drop_lease(self) -> None:
+        """Forgets the lease without giving it back."""
+        self.lease = None
+        self.kernel.keeper.release(self.session_id)
+
+
+_tasks: set[asyncio.Task[None]] = set()
+
+
+def load_state(session_id: str, stored: Sequence[StoredRecord]) -> State:
+    """The state that these records of one session fold to. Raises `StoreCorruptError` naming the position."""
+    state = State()
+    if stored:
+        state.position = stored[0].position
+    for row in stored:
+        try:
+            record = decode_record(row.kind, row.version, row.body)
+        except StoreCorruptError as error:
+            raise StoreCorruptError(f"session {session_id!r}, position {row.position}: {error}") from error
+        apply(state, record, row.at)
+        if isinstance(record, StateCheckpointed) and stored[0].position > 0:
+            state.facts = facts_of(record)
+            state.facts.checkpoint = row.position
+    return state
+
+
+def status_of(state: State) -> Status:
+    """The head status that belongs to a state."""
+    send = state.active
+    if send is None:
+        return "idle"
+    return "waiting" if send.paused else "running"
+
+
+async def settled(work: Awaitable[T]) -> tuple[T, asyncio.CancelledError | None]:
+    """The result of `work`, waited for even when this task is cancelled meanwhile; the cancellation comes beside it."""
+    future = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except BaseException:
+            if not future.done():
+                raise
+    return future.result(), cancelled
+
+
+def _ignore() -> None:
+    return
+
+
+def _ignore_seq(_: int) -> None:
+    return

@@ -1,0 +1,240 @@
+"""One logical model call: attempts, streaming, retries, stop.
+
+Owns: the only retry layer. Must not know: what the reply leads to.
+Read next: `core/retry.py` for the rule, `transports/` for services.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from ..core.estimate import estimated
+from ..core.retry import GiveUp, after_failure
+from ..model.errors import (
+    LLMContextOverflowError,
+    LLMEmptyReplyError,
+    LLMRetryExhausted,
+    LLMTimeout,
+    LLMTransientError,
+    LoopwrightError,
+)
+from ..model.events import (
+    AgentEventType,
+    AttemptDiscarded,
+    LLMCallCompleted,
+    LLMCallStarted,
+    LLMRetryAttempted,
+    StreamDelta,
+    StreamThinkDelta,
+    ToolArgumentsDelta,
+)
+from ..model.records import AttemptFailed
+from ..model.usage import NO_USAGE, Usage
+from ..ports.cancellation import CancellationToken
+from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
+from .kernel import Kernel
+from .stopping import Stopped, TimedOut, Won, race
+
+
+class Replied(Struct, frozen=True):
+    """The model's reply, with usage filled in."""
+
+    response: LLMResponse
+    failures: tuple[AttemptFailed, ...]
+
+
+class NoReply(Struct, frozen=True):
+    """No attempt worked. `degraded`: it may work later; otherwise the request itself is refused."""
+
+    error: BaseException
+    degraded: bool
+    attempts: int
+    failures: tuple[AttemptFailed, ...]
+
+
+class CallStopped(Struct, frozen=True):
+    """The run was stopped during the call; partial text is dropped, its cost is among `failures`."""
+
+    reason: str
+    failures: tuple[AttemptFailed, ...]
+
+
+class ModelCall:
+    """One logical call; an object because events, usage and text of the attempt in flight belong together."""
+
+    def __init__(self, kernel: Kernel, session_id: str, request: LLMRequest, *, round: int, window_tokens: int) -> None:
+        self._kernel = kernel
+        self._session_id = session_id
+        self._request = request
+        self._round = round
+        self._window_tokens = window_tokens
+        self._failures: list[AttemptFailed] = []
+        self._call_id = ""
+        self._attempt = 0
+        self._shown = 0
+        self._model = request.model or str(getattr(kernel.llm, "model", "") or "")
+
+    async def run(self, token: CancellationToken) -> Replied | NoReply | CallStopped:
+        """Attempts until a reply, a permanent fault, a stop, or the policy's end."""
+        policy = self._kernel.config.retry
+        ambient = self._kernel.ambient
+        began = ambient.monotonic()
+        while True:
+            self._attempt += 1
+            elapsed = ambient.monotonic() - began
+            left = None if policy.total_timeout_s is None else max(policy.total_timeout_s - elapsed, 0.0)
+            outcome = await self._try(token, left)
+            if isinstance(outcome, LLMResponse):
+                return Replied(outcome, tuple(self._failures))
+            if isinstance(outcome, Stopped):
+                return CallStopped(outcome.reason, tuple(self._failures))
+            elapsed = ambient.monotonic() - began
+            if isinstance(outcome, TimedOut):
+                late = LLMTimeout(elapsed, self._attempt, policy.total_timeout_s or 0.0)
+                return NoReply(late, True, self._attempt, tuple(self._failures))
+            advice = after_failure(
+                policy, outcome, attempt=self._attempt, elapsed_s=elapsed, jitter=ambient.random()
+            )
+            if isinstance(advice, GiveUp):
+                return self._given_up(outcome, advice)
+            self._emit(
+                AgentEventType.LLM_RETRY_ATTEMPTED,
+                LLMRetryAttempted,
+                self._attempt + 1,
+                policy.max_attempts,
+                code_of(outcome),
+                str(outcome),
+                advice.wait_s,
+            )
+            slept = await race(ambient.sleep(advice.wait_s), token, timeout_s=None, grace_s=0.0)
+            if isinstance(slept, Stopped):
+                return CallStopped(slept.reason, tuple(self._failures))
+
+    def _given_up(self, error: BaseException, advice: GiveUp) -> NoReply:
+        failures = tuple(self._failures)
+        if advice.exhausted:
+            exhausted = LLMRetryExhausted(self._attempt, error)
+            exhausted.__cause__ = error
+            return NoReply(exhausted, True, self._attempt, failures)
+        return NoReply(error, isinstance(error, LLMContextOverflowError), self._attempt, failures)
+
+    async def _try(self, token: CancellationToken, left_s: float | None) -> LLMResponse | Stopped | TimedOut | Exception:
+        """One attempt with its pair of events; what it cost without a reply is noted as a failure."""
+        kernel = self._kernel
+        self._call_id = f"r{self._round}.a{self._attempt}"
+        self._shown = 0
+        self._emit(AgentEventType.LLM_CALL_STARTED, LLMCallStarted, self._call_id, self._attempt, self._model)
+        began = kernel.ambient.monotonic()
+        outcome: LLMResponse | Stopped | TimedOut | Exception
+        try:
+            kernel.ambient.reach("model.before")
+            raced = await race(self._work(), token, timeout_s=left_s, grace_s=kernel.config.stop_grace_s)
+            kernel.ambient.reach("model.after")
+            outcome = self._checked(raced.value) if isinstance(raced, Won) else raced
+        except Exception as error:
+            outcome = error
+        duration = kernel.ambient.monotonic() - began
+        if isinstance(outcome, LLMResponse):
+            self._done(duration, outcome.usage, None)
+            return outcome
+        self._fail(outcome, duration)
+        return outcome
+
+    async def _work(self) -> LLMResponse:
+        service = self._kernel.llm
+        stream = getattr(service, "stream", None)
+        if stream is None or not self._kernel.config.stream:
+            return await service.complete(self._request)
+        show = bool(self._kernel.bus.wanted & _DELTAS)
+        response: LLMResponse | None = None
+        async for chunk in stream(self._request):
+            if chunk.response is not None:
+                response = chunk.response
+            self._shown += len(chunk.text) + len(chunk.reasoning)
+            if show:
+                self._show(chunk)
+        if response is None:
+            raise LLMTransientError("the stream ended without a response")
+        return response
+
+    def _show(self, chunk: LLMStreamChunk) -> None:
+        if chunk.text:
+            self._emit(AgentEventType.STREAM_DELTA, StreamDelta, self._call_id, chunk.text)
+        if chunk.reasoning:
+            self._emit(AgentEventType.STREAM_THINK_DELTA, StreamThinkDelta, self._call_id, chunk.reasoning)
+        if (delta := chunk.tool_call) is not None:
+            self._emit(
+                AgentEventType.TOOL_ARGUMENTS_DELTA,
+                ToolArgumentsDelta,
+                self._call_id,
+                delta.index,
+                delta.id,
+                delta.name,
+                delta.arguments,
+            )
+
+    def _checked(self, response: LLMResponse) -> LLMResponse | Exception:
+        """The reply with its usage; an empty one is a fault, except when it was cut off while thinking."""
+        if not response.tool_calls and not response.text.strip() and response.finish_reason != "length":
+            return LLMEmptyReplyError(f"the model returned nothing (finish reason {response.finish_reason})")
+        usage = response.usage
+        if usage.input_tokens == 0 and usage.output_tokens == 0:
+            calls = sum(len(c.arguments) + len(c.name) for c in response.tool_calls)
+            usage = estimated(self._window_tokens, len(response.text) + len(response.reasoning) + calls)
+            return _with_usage(response, usage)
+        return response if usage.calls else _with_usage(response, usage + Usage(calls=1))
+
+    def _fail(self, outcome: Stopped | TimedOut | Exception, duration: float) -> None:
+        if isinstance(outcome, Stopped):
+            code, message = "cancelled", outcome.reason
+        elif isinstance(outcome, TimedOut):
+            code, message = LLMTimeout.code, "no reply in time"
+        else:
+            code, message = code_of(outcome), str(outcome)
+        spent = self._shown > 0 or isinstance(outcome, Stopped | TimedOut | LLMEmptyReplyError)
+        usage = estimated(self._window_tokens, self._shown) if spent else Usage(calls=1)
+        self._failures.append(AttemptFailed(self._round, self._attempt, code, message[:500], usage, self._model))
+        self._done(duration, usage, code)
+        if self._shown:
+            self._emit(AgentEventType.ATTEMPT_DISCARDED, AttemptDiscarded, self._call_id, self._shown)
+
+    def _done(self, duration: float, usage: Usage, code: str | None) -> None:
+        self._emit(
+            AgentEventType.LLM_CALL_COMPLETED,
+            LLMCallCompleted,
+            self._call_id,
+            self._attempt,
+            self._model,
+            duration,
+            code is None,
+            usage or NO_USAGE,
+            code,
+        )
+
+    def _emit(self, kind: AgentEventType, make: Callable[..., object], *args: object) -> None:
+        self._kernel.emit(self._session_id, kind, make, *args, round_index=self._round)  # type: ignore[arg-type]
+
+
+_DELTAS = frozenset(
+    {AgentEventType.STREAM_DELTA, AgentEventType.STREAM_THINK_DELTA, AgentEventType.TOOL_ARGUMENTS_DELTA}
+)
+
+
+def code_of(error: BaseException) -> str:
+    """The frozen code of our errors, the class name of others."""
+    return error.code if isinstance(error, LoopwrightError) else type(error).__name__
+
+
+def _with_usage(response: LLMResponse, usage: Usage) -> LLMResponse:
+    return LLMResponse(
+        text=response.text,
+        reasoning=response.reasoning,
+        tool_calls=response.tool_calls,
+        finish_reason=response.finish_reason,
+        usage=usage,
+        provider_state=response.provider_state,
+        model=response.model,
+        response_id=response.response_id,
+    )

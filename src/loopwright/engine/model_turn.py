@@ -1,0 +1,168 @@
+"""One turn of the model: request from the window, hooks around the call, reply as a record.
+
+Owns: what a request consists of and what of a reply is kept. Must not know: attempts (`model_call.py`), commits.
+Read next: `model_call.py`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from ..core.calls import with_unique_ids
+from ..core.decide import CallModel
+from ..core.pairing import problem
+from ..model.errors import InvariantError
+from ..model.events import AgentEventType, UsageUpdated
+from ..model.messages import AssistantMessage, TextPart
+from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome
+from ..ports.hook import HookDirective, HookPoint, LLMAfterContext, LLMBeforeContext
+from ..ports.llm import LLMRequest, LLMResponse
+from .model_call import CallStopped, ModelCall, NoReply, code_of
+from .running import RunContext
+
+NO_SUMMARY = "(no summary was given)"
+
+
+class Reply(Struct, frozen=True):
+    """The model answered; `records` are the failed attempts before it."""
+
+    added: AssistantMessageAdded | None
+    records: tuple[AttemptFailed, ...] = ()
+    cut_while_thinking: bool = False
+    """Nothing but reasoning came before the output limit: there is nothing to store but what it cost."""
+
+
+class TurnSkipped(Struct, frozen=True):
+    """A hook ended the send instead of a call."""
+
+
+class TurnFailed(Struct, frozen=True):
+    """No reply: the send ends with `outcome`."""
+
+    error: BaseException
+    code: str
+    outcome: Outcome
+    attempts: int
+    records: tuple[AttemptFailed, ...]
+
+
+class TurnStopped(Struct, frozen=True):
+    """The run was stopped during the call."""
+
+    reason: str
+    records: tuple[AttemptFailed, ...]
+
+
+class ModelTurn:
+    """One turn; an object because hooks may change the request and the reply between its steps."""
+
+    def __init__(self, run: RunContext, step: CallModel) -> None:
+        self.run = run
+        self.step = step
+
+    async def take(self) -> Reply | TurnSkipped | TurnFailed | TurnStopped:
+        """Asks the model. Raises `HookFailedError`, `SessionFencedError`, `InvariantError` for an invalid window."""
+        run = self.run
+        await run.assure_lease()
+        request = self._request()
+        given: LLMResponse | None = None
+        if run.kernel.hooks.has(HookPoint.LLM_BEFORE):
+            request, given, skipped = await self._hooked(request)
+            if skipped:
+                return TurnSkipped()
+        if given is not None:
+            return await self._reply(given, ())
+        call = ModelCall(
+            run.kernel, run.session_id, request, round=self.step.round, window_tokens=run.state.tokens
+        )
+        outcome = await call.run(run.token)
+        if isinstance(outcome, CallStopped):
+            return TurnStopped(outcome.reason, outcome.failures)
+        if isinstance(outcome, NoReply):
+            kind: Outcome = "degraded" if outcome.degraded else "failed"
+            return TurnFailed(outcome.error, code_of(outcome.error), kind, outcome.attempts, outcome.failures)
+        return await self._reply(outcome.response, outcome.failures)
+
+    def _request(self) -> LLMRequest:
+        run = self.run
+        send, facts, config = run.send.start, run.state.facts, run.kernel.config
+        prompt = send.system_prompt if send.system_prompt is not None else facts.system_prompt
+        return LLMRequest(
+            messages=tuple(run.state.messages),
+            system_prompt=prompt if prompt is not None else config.system_prompt,
+            tools=run.specs(),
+            tool_choice="none" if self.step.wrap_up else "auto",
+            model=send.model,
+            max_output_tokens=send.max_output_tokens,
+            temperature=config.temperature,
+            response_format=send.output,
+        )
+
+    async def _hooked(self, request: LLMRequest) -> tuple[LLMRequest, LLMResponse | None, bool]:
+        run = self.run
+        context = LLMBeforeContext(
+            session_id=run.session_id,
+            round_index=self.step.round,
+            messages=list(run.state.messages),
+            system_prompt=request.system_prompt,
+            tools=list(run.specs()),
+            model=request.model,
+            max_output_tokens=request.max_output_tokens,
+            temperature=request.temperature,
+        )
+        await run.kernel.hooks.run(HookPoint.LLM_BEFORE, context)
+        if context.directive is HookDirective.BREAK:
+            return request, None, True
+        if context.directive is HookDirective.SHORT_CIRCUIT:
+            if context.response is None:
+                raise InvariantError("an llm.before hook asked for SHORT_CIRCUIT without setting response")
+            return request, context.response, False
+        why = problem(context.messages)
+        if why is not None:
+            raise InvariantError(f"an llm.before hook made a window that providers refuse: {why}")
+        edited = msgspec.structs.replace(
+            request,
+            messages=tuple(context.messages),
+            system_prompt=context.system_prompt,
+            tools=tuple(context.tools),
+            model=context.model,
+            max_output_tokens=context.max_output_tokens,
+            temperature=context.temperature,
+            extra=context.extra,
+        )
+        return edited, None, False
+
+    async def _reply(self, response: LLMResponse, failures: tuple[AttemptFailed, ...]) -> Reply:
+        run = self.run
+        drop_calls = self.step.wrap_up
+        if run.kernel.hooks.has(HookPoint.LLM_AFTER):
+            context = LLMAfterContext(session_id=run.session_id, round_index=self.step.round, response=response)
+            await run.kernel.hooks.run(HookPoint.LLM_AFTER, context)
+            response = context.response
+            drop_calls = drop_calls or context.directive is HookDirective.BREAK
+        run.emit(AgentEventType.USAGE_UPDATED, UsageUpdated, response.usage, run.send.usage + response.usage)
+        if not response.tool_calls and not response.text.strip() and response.finish_reason == "length":
+            cost = AttemptFailed(
+                self.step.round, len(failures) + 1, "llm.cut_while_thinking", "", response.usage, response.model
+            )
+            return Reply(None, (*failures, cost), cut_while_thinking=True)
+        added = AssistantMessageAdded(
+            message=_kept(response, drop_calls=drop_calls),
+            round=self.step.round,
+            finish_reason="stop" if drop_calls and response.tool_calls else response.finish_reason,
+            usage=response.usage,
+            model=response.model,
+            wrap_up=self.step.wrap_up,
+        )
+        return Reply(added, failures)
+
+
+def _kept(response: LLMResponse, *, drop_calls: bool) -> AssistantMessage:
+    """The reply as it is stored; without its calls it is no longer what the provider said, so its state goes too."""
+    if not response.tool_calls:
+        return response.message()
+    if drop_calls:
+        return AssistantMessage((TextPart(response.text.strip() or NO_SUMMARY),))
+    calls = with_unique_ids(response.tool_calls)
+    return msgspec.structs.replace(response, tool_calls=calls).message()

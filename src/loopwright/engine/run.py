@@ -1,0 +1,334 @@
+"""The loop. Read this first.
+
+Owns: carrying out what `core/decide.py` decides, until a send ends or pauses. Must not know: how sends are admitted
+(`admission.py`) or how anything is stored (`journal.py`).
+A run has no memory of its own: kill it anywhere, build a new one over the same journal, and it goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import assert_never
+
+from ..core.calls import aborted
+from ..core.decide import CallModel, Finish, Idle, Limits, Pause, RunTools, Say, TakeInbox, after_reply, decide
+from ..core.result import StatefulResult, result_of
+from ..core.state import with_reply
+from ..model.codec import decode
+from ..model.errors import (
+    CancellationRequested,
+    HookFailedError,
+    InboxMovedError,
+    LLMError,
+    LoopwrightError,
+    RetryLaterError,
+    StoreError,
+)
+from ..model.events import (
+    AgentError,
+    AgentEventType,
+    InboxDelivered,
+    LLMDegraded,
+    LoopCancelled,
+    RoundCompleted,
+    RoundStarted,
+    RunEnded,
+    RunStarted,
+)
+from ..model.messages import UserMessage
+from ..model.records import InputSource, Record, SendFinished, SendPaused, UserMessageAdded
+from ..ports.hook import (
+    CompletionContext,
+    HookDirective,
+    HookPoint,
+    RoundContext,
+    SessionEndContext,
+    SessionStartContext,
+)
+from ..ports.store import TakeItems
+from ..prompts import prompt
+from .journal import settled
+from .model_turn import ModelTurn, Reply, TurnFailed, TurnSkipped, TurnStopped
+from .running import RunContext, before_append
+from .tool_batch import run_batch
+
+
+class Run:
+    """One run of the open send of a session, by whoever has the session's turn."""
+
+    def __init__(self, context: RunContext, *, resumed: bool = False) -> None:
+        self.context = context
+        self.journal = context.journal
+        self.kernel = context.kernel
+        self.resumed = resumed
+        self.held: frozenset[str] = frozenset()
+        self.error: BaseException | None = None
+        self._veto: UserMessageAdded | None = None
+
+    async def run(self) -> StatefulResult:
+        """Steps until the send ends or pauses.
+
+        Raises: `SessionFencedError`, `StoreUnavailableError` and other store errors, because then nothing can be
+        written any more; everything else that goes wrong is an outcome. Cancel: open calls are answered, the send
+        ends as cancelled, then the cancellation goes on.
+        """
+        context = self.context
+        context.emit(AgentEventType.RUN_STARTED, RunStarted, context.send.start.index, self.resumed)
+        try:
+            cancellation = await self._to_an_end()
+        except (StoreError, RetryLaterError) as error:
+            self.journal.actor.forget()
+            context.emit(AgentEventType.AGENT_ERROR, AgentError, error.code, str(error))
+            raise
+        result = result_of(context.state, self.error)
+        await self._ended(result)
+        if cancellation is not None:
+            raise cancellation
+        return result
+
+    async def _to_an_end(self) -> asyncio.CancelledError | None:
+        """Steps until the send ends or pauses, turning whatever goes wrong into its outcome."""
+        context = self.context
+        try:
+            await self._steps()
+        except CancellationRequested as stop:
+            await self._end_early(Finish("cancelled", context.send.answer, None, stop.code, None, stop.reason))
+        except asyncio.CancelledError as cancelled:
+            reason = "the caller's task was cancelled"
+            await settled(self._end_early(Finish("cancelled", "", None, CancellationRequested.code, None, reason)))
+            return cancelled
+        except (StoreError, RetryLaterError):
+            raise
+        except Exception as error:  # noqa: BLE001 - the top of a run: whatever it is becomes the outcome
+            self.error = error
+            code = error.code if isinstance(error, LoopwrightError) else type(error).__name__
+            context.emit(AgentEventType.AGENT_ERROR, AgentError, code, str(error))
+            await self._end_early(Finish("failed", "", None, code, None, str(error)))
+        return None
+
+    async def _steps(self) -> None:
+        context, limits = self.context, self.kernel.limits
+        if await self._started():
+            return
+        while True:
+            if context.token.cancelled:
+                raise CancellationRequested(context.token.reason)
+            step = decide(context.state, limits, inbox_waiting=self.journal.inbox_waiting, held=self.held)
+            match step:
+                case CallModel():
+                    await self._call_model(step, limits)
+                case RunTools():
+                    context.round = context.send.rounds
+                    batch = await run_batch(context, step.calls)
+                    self.held |= batch.held
+                    if batch.ended:
+                        await self._finish(Finish("completed", context.send.answer))
+                    elif not context.state.batch:
+                        await self._round_ended(had_tools=True)
+                case TakeInbox():
+                    await self._take_inbox()
+                case Say():
+                    await self._say(step)
+                case Pause():
+                    await self.journal.commit([SendPaused(step.outcome)], sync=True, release=True)
+                case Finish():
+                    await self._finish(step)
+                case Idle():
+                    return
+                case _:
+                    assert_never(step)
+            if context.state.active is None or context.send.paused:
+                return
+
+    async def _started(self) -> bool:
+        """Start hooks; True when one of them ended the send."""
+        context, hooks = self.context, self.kernel.hooks
+        if not hooks.has(HookPoint.SESSION_START):
+            return False
+        start = SessionStartContext(
+            session_id=context.session_id,
+            send_index=context.send.start.index,
+            resumed=self.resumed,
+            messages=tuple(context.state.messages),
+        )
+        await hooks.run(HookPoint.SESSION_START, start)
+        if start.directive is not HookDirective.BREAK:
+            return False
+        await self._finish(Finish("completed", context.send.answer))
+        return True
+
+    async def _call_model(self, step: CallModel, limits: Limits) -> None:
+        context, hooks = self.context, self.kernel.hooks
+        context.round = step.round
+        if hooks.has(HookPoint.ROUND_START):
+            starting = RoundContext(
+                session_id=context.session_id, round_index=step.round, messages=tuple(context.state.messages)
+            )
+            await hooks.run(HookPoint.ROUND_START, starting)
+            if starting.directive is HookDirective.BREAK:
+                return await self._finish(Finish("completed", context.send.answer))
+        context.emit(AgentEventType.ROUND_STARTED, RoundStarted, context.send.start.max_rounds)
+        reply = await ModelTurn(context, step).take()
+        if isinstance(reply, TurnSkipped):
+            await self._finish(Finish("completed", context.send.answer))
+        elif isinstance(reply, TurnStopped):
+            await self._end_early(
+                Finish("cancelled", context.send.answer, None, "cancelled", None, reply.reason), also=reply.records
+            )
+        elif isinstance(reply, TurnFailed):
+            await self._turn_failed(reply)
+        else:
+            await self._store_reply(reply, limits)
+
+    async def _turn_failed(self, failed: TurnFailed) -> None:
+        context = self.context
+        self.error = failed.error
+        code, text = failed.code, str(failed.error)
+        if failed.outcome == "degraded":
+            context.emit(AgentEventType.LLM_DEGRADED, LLMDegraded, failed.attempts, code, text)
+            final = f"[degraded: {text}]"
+        else:
+            context.emit(AgentEventType.AGENT_ERROR, AgentError, code, text)
+            final = context.send.answer
+        await self._finish(Finish(failed.outcome, final, None, code, None, text), also=failed.records)
+
+    async def _store_reply(self, reply: Reply, limits: Limits) -> None:
+        """Commits a reply; when it is the answer, in one commit with the end of the send."""
+        context = self.context
+        added = reply.added
+        if added is None:
+            return await self._cut_while_thinking(reply)
+        if added.message.tool_calls:
+            await self.journal.commit([*reply.records, added])
+            return
+        step = after_reply(with_reply(context.send, added), limits, inbox_waiting=self.journal.inbox_waiting)
+        if isinstance(step, Finish) and step.outcome == "completed" and await self._vetoed(step.final_text):
+            await self.journal.commit([*reply.records, added, *self._vetoes()])
+        elif isinstance(step, Finish):
+            await self._finish(step, also=[*reply.records, added], vetoable=False)
+        else:
+            await self.journal.commit([*reply.records, added])
+        await self._round_ended(had_tools=False)
+
+    async def _cut_while_thinking(self, reply: Reply) -> None:
+        """The model spent its whole output on reasoning: asked again with other words, as often as a cut text is."""
+        send = self.context.send
+        if send.continuations < self.kernel.config.max_continuations:
+            await self.journal.commit([*reply.records, self._message("continue", "")])
+            return
+        text = "the model reached the output limit while thinking; raise max_output_tokens"
+        self.error = LLMError(text)
+        await self._finish(Finish("degraded", f"[degraded: {text}]", None, LLMError.code, None, text), also=reply.records)
+
+    async def _vetoed(self, final_text: str) -> bool:
+        """Asks completion hooks; True when one wants the model to go on, the message for it is in `_veto`."""
+        context, hooks = self.context, self.kernel.hooks
+        if not hooks.has(HookPoint.COMPLETION) or context.send.vetoes >= self.kernel.config.max_completion_vetoes:
+            return False
+        completion = CompletionContext(session_id=context.session_id, round_index=context.round, final_text=final_text)
+        await hooks.run(HookPoint.COMPLETION, completion)
+        if completion.directive is not HookDirective.SKIP:
+            return False
+        self._veto = UserMessageAdded(UserMessage(completion.message or "Go on: the task is not complete."), "veto")
+        return True
+
+    def _vetoes(self) -> list[Record]:
+        veto, self._veto = self._veto, None
+        return [veto] if veto is not None else []
+
+    async def _take_inbox(self) -> None:
+        """Turns waiting items into one user message each, in the commit that takes them."""
+        items = await self.journal.waiting()
+        if (stop := self.journal.stop_among(items)) is not None:
+            raise CancellationRequested(stop)
+        if not items:
+            return
+        records: list[Record] = []
+        context_id = self.context.session_id
+        for item in items:
+            if item.kind == "stop":
+                continue  # meant for a run that is over
+            message = await before_append(self.kernel, context_id, decode(item.body, UserMessage))
+            records.append(UserMessageAdded(message, "inbox", (item.item_id,)))
+        ids = tuple([i.item_id for i in items])
+        await self.journal.commit(records, ops=(TakeItems(ids),))
+        self.journal.actor.inbox_seen = max(self.journal.actor.inbox_seen, items[-1].seq)
+        self.context.emit(AgentEventType.INBOX_DELIVERED, InboxDelivered, ids)
+
+    def _message(self, source: InputSource, detail: str) -> UserMessageAdded:
+        return UserMessageAdded(UserMessage(prompt(source).replace("{detail}", detail)), source)
+
+    async def _say(self, step: Say) -> None:
+        await self.journal.commit([self._message(step.source, step.detail)])
+
+    async def _finish(self, step: Finish, *, also: Sequence[Record] = (), vetoable: bool = True) -> None:
+        """Ends the send and gives the lease back, unless something arrived for it in the meantime."""
+        context = self.context
+        if vetoable and step.outcome == "completed" and not also and context.send.replied:
+            if await self._vetoed(step.final_text):
+                await self.journal.commit(self._vetoes())
+                return
+        finished = SendFinished(
+            outcome=step.outcome,
+            final_text=step.final_text,
+            rounds=max(context.send.rounds, *[getattr(r, "round", 0) for r in also], 0),
+            output=step.output,
+            error_code=step.error_code,
+            error_reason=step.error_reason,
+            error_message=step.error_message,
+        )
+        completed = step.outcome == "completed"
+        try:
+            await self.journal.commit(
+                [*also, finished], sync=True, release=True, quiet_inbox=completed, ops=self.journal.stops_taken()
+            )
+        except InboxMovedError:
+            await self.journal.load(fresh=True)
+            if also:
+                await self.journal.commit(also)
+
+    async def _end_early(self, step: Finish, also: Sequence[Record] = ()) -> None:
+        """Ends a send wherever it is: open calls are answered first, so that the session stays sendable."""
+        context = self.context
+        if self.journal.actor.state is None:
+            await self.journal.load()
+        if context.state.active is None:
+            return
+        self.journal.kernel.ambient.reach("end_early")
+        if step.outcome == "cancelled":
+            context.emit(AgentEventType.LOOP_CANCELLED, LoopCancelled, step.error_message or "")
+        await self._finish(step, also=[*also, *aborted(context.state, step.error_message or step.outcome)])
+
+    async def _round_ended(self, *, had_tools: bool) -> None:
+        context = self.context
+        context.emit(AgentEventType.ROUND_COMPLETED, RoundCompleted, had_tools)
+        if self.kernel.hooks.has(HookPoint.ROUND_END):
+            ended = RoundContext(
+                session_id=context.session_id,
+                round_index=context.round,
+                messages=tuple(context.state.messages),
+                had_tools=had_tools,
+                text=context.send.answer,
+            )
+            await self.kernel.hooks.run(HookPoint.ROUND_END, ended)
+
+    async def _ended(self, result: StatefulResult) -> None:
+        context = self.context
+        if self.kernel.hooks.has(HookPoint.SESSION_END):
+            ended = SessionEndContext(
+                session_id=context.session_id, outcome=result.status, final_text=result.final_text
+            )
+            try:
+                await self.kernel.hooks.run(HookPoint.SESSION_END, ended)
+            except HookFailedError as error:
+                context.note(str(error))  # the outcome is durable: too late to fail it
+        context.emit(
+            AgentEventType.RUN_ENDED,
+            RunEnded,
+            result.status,
+            result.final_text,
+            result.rounds,
+            result.usage,
+            result.error_code,
+        )

@@ -1,0 +1,106 @@
+"""What all steps of one run share.
+
+Owns: `RunContext`: the journal, the token, the tools this send may use. Must not know: the order of steps.
+Read next: `run.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ..core.state import SendFacts, State
+from ..model.errors import SessionFencedError, ToolNotFound
+from ..model.events import AgentEventType, EventData
+from ..model.messages import UserMessage
+from ..model.specs import ToolSpec
+from ..ports.cancellation import CancellationToken
+from ..ports.hook import HookPoint, MessageContext
+from ..ports.tool import ToolDefinition, ToolSource
+from .journal import Journal
+from .kernel import Kernel
+
+_log = logging.getLogger("loopwright.run")
+
+
+class RunContext:
+    """One run of one send."""
+
+    __slots__ = ("_specs", "allowed", "journal", "kernel", "round", "token", "tools")
+
+    def __init__(self, kernel: Kernel, journal: Journal, token: CancellationToken, tools: ToolSource) -> None:
+        self.kernel = kernel
+        self.journal = journal
+        self.token = token
+        self.tools = tools
+        self.round = 0
+        names = self.send.start.tools
+        self.allowed: frozenset[str] | None = None if names is None else frozenset(names)
+        self._specs: tuple[ToolSpec, ...] | None = None
+
+    @property
+    def session_id(self) -> str:
+        """The session that runs."""
+        return self.journal.actor.session_id
+
+    @property
+    def state(self) -> State:
+        """The session as of the last commit."""
+        return self.journal.state
+
+    @property
+    def send(self) -> SendFacts:
+        """The send that runs."""
+        send = self.journal.state.facts.send
+        assert send is not None
+        return send
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools that the model sees, in the registry's order; the same for the whole run."""
+        if self._specs is None:
+            found: list[ToolSpec] = []
+            for name in self.tools.names():
+                tool = self.tools.get(name)
+                if tool is not None and (self.allowed is None or name in self.allowed):
+                    found.append(tool.spec)
+            self._specs = tuple(found)
+        return self._specs
+
+    def tool(self, name: str) -> ToolDefinition:
+        """A tool that this send may use. Raises `ToolNotFound`, also for one that exists but is not allowed."""
+        found = self.tools.get(name) if self.allowed is None or name in self.allowed else None
+        if found is None:
+            raise ToolNotFound(name, [spec.name for spec in self.specs()])
+        return found
+
+    async def assure_lease(self) -> None:
+        """Right before anything touches the world: raises `SessionFencedError` when the lease may be gone.
+
+        A fence stops writes, not effects, so the clock is asked as well (DESIGN invariant 7).
+        """
+        if self.kernel.keeper.alive():
+            return
+        lease = self.journal.lease
+        assert lease is not None
+        seen = await self.kernel.keeper.renew_now(self.session_id)
+        if seen != lease.epoch:
+            self.journal.drop_lease()
+            self.journal.actor.forget()
+            raise SessionFencedError(self.session_id, epoch=lease.epoch, current_epoch=seen)
+
+    def emit(self, kind: AgentEventType, make: Callable[..., EventData], *args: object) -> None:
+        """Publishes an event of this run."""
+        self.kernel.emit(self.session_id, kind, make, *args, round_index=self.round)
+
+    def note(self, text: str) -> None:
+        """Something for the log that changes nothing."""
+        _log.warning("session %s: %s", self.session_id, text)
+
+
+async def before_append(kernel: Kernel, session_id: str, message: UserMessage) -> UserMessage:
+    """The message after the hooks that see user messages before they are stored."""
+    if not kernel.hooks.has(HookPoint.MESSAGE_APPEND):
+        return message
+    context = MessageContext(session_id=session_id, message=message)
+    await kernel.hooks.run(HookPoint.MESSAGE_APPEND, context)
+    return context.message if isinstance(context.message, UserMessage) else message

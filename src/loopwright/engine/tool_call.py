@@ -1,0 +1,331 @@
+"""One tool call, from its arguments to its durable result.
+
+Owns: the order validate → permission → intent → handler → result, and the tool boundary, where any failure of a
+handler becomes an answer for the model. Must not know: the other calls of the batch.
+Read next: `tool_batch.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ..core.calls import CutOff, arguments_of, as_content, as_data, idempotency_key, shortened
+from ..core.state import OpenCall
+from ..model.errors import (
+    LoopwrightError,
+    SessionFencedError,
+    ToolFailure,
+    ToolNotFound,
+    ToolValidationError,
+)
+from ..model.events import AgentEventType, InputRequested, ToolCallCompleted, ToolCallFailed, ToolCallStarted
+from ..model.messages import content_text
+from ..model.records import (
+    Interaction,
+    QuestionAsked,
+    Record,
+    ResultStatus,
+    ToolAbandoned,
+    ToolFinished,
+    ToolStarted,
+)
+from ..ports.cancellation import CancellationToken
+from ..ports.hook import HookDirective, HookPoint, ToolAfterContext, ToolBeforeContext, ToolErrorContext
+from ..ports.tool import InputNeeded, ToolDefinition, ToolHandlerResult, UnknownOutcome
+from ..prompts import prompt
+from .running import RunContext
+from .stopping import Stopped, TimedOut, Won, race
+from .threads import in_thread
+
+
+class HandlerContext:
+    """What a handler gets; see `ports.tool.ToolContext` for the promises."""
+
+    __slots__ = ("_run", "call_id", "cancellation", "idempotency_key", "round_index", "scratch", "session_id", "tool_name")
+
+    def __init__(self, run: RunContext, call: OpenCall, name: str, key: str, token: CancellationToken) -> None:
+        self._run = run
+        self.session_id = run.session_id
+        self.call_id = call.call.id
+        self.tool_name = name
+        self.idempotency_key = key
+        self.round_index = run.round
+        self.cancellation = token
+        self.scratch = run.journal.actor.scratch
+
+    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
+        """Characters of a stored output of this session."""
+        store = self._run.kernel.store
+        found = await store.artifact(artifact_id)
+        if found is None or found.session_id != self.session_id:
+            raise ToolFailure(f"no stored output {artifact_id!r} in this session")
+        text = (await store.read_artifact(artifact_id)).decode("utf-8", "surrogatepass")
+        return text[offset : offset + limit]
+
+
+class ToolRun:
+    """One call on its way; an object because its steps share the tool, the arguments and the key."""
+
+    def __init__(self, run: RunContext, call: OpenCall) -> None:
+        self.run_context = run
+        self.call = call
+        self.name = call.call.name
+        self.arguments: dict[str, Any] = {}
+        self.key = idempotency_key(run.session_id, call.position, call.index)
+        self.tool: ToolDefinition | None = None
+        self.intent: ToolStarted | None = None
+        self.began = 0.0
+        self.broke = False
+        """A hook asked to skip what has not started yet."""
+        self.held = False
+        """Only the host can answer this call."""
+
+    async def run(self) -> None:
+        """Answers the call durably, or leaves it open: held for the host, or waiting for a person.
+
+        Raises only what ends the run: `HookFailedError`, `SessionFencedError`, store errors.
+        """
+        self.began = self.run_context.kernel.ambient.monotonic()
+        try:
+            self.arguments = arguments_of(self.call.call, self.run_context.send.finish_reason)
+            self.tool = self.run_context.tool(self.name)
+        except CutOff:
+            return await self.answer("invalid", prompt("cut_arguments"))
+        except (ValueError, ToolNotFound) as error:
+            return await self.answer("invalid", str(error))
+        if self.call.started is not None and self.call.started.effect == "once":
+            return await self._settle_uncertain(self.call.started)
+        if self.tool.handler is None:
+            self.held = True
+            return None
+        if (why := self._problem()) is not None:
+            return await self.answer("invalid", why)
+        if not await self._allowed():
+            return None
+        return await self._execute()
+
+    def _problem(self) -> str | None:
+        problem = self.run_context.tools.problems(self.name, self.arguments)
+        return None if problem is None else str(ToolValidationError(self.name, problem))
+
+    async def _allowed(self) -> bool:
+        """Asks the hooks; True when the handler may run. Also on resume: a hook sees every run of a tool."""
+        run = self.run_context
+        if not run.kernel.hooks.has(HookPoint.TOOL_BEFORE):
+            return True
+        call = self.call
+        context = ToolBeforeContext(
+            session_id=run.session_id,
+            round_index=run.round,
+            tool_call=call.call,
+            tool_name=self.name,
+            arguments=self.arguments,
+            idempotency_key=self.key,
+            answer=call.answer,
+            answered=call.answered,
+        )
+        await run.kernel.hooks.run(HookPoint.TOOL_BEFORE, context)
+        if context.question is not None and not call.answered:
+            await self.ask(InputNeeded(context.question, "approval", context.options, None, {"arguments": context.arguments}))
+            return False
+        if context.directive in (HookDirective.SKIP, HookDirective.BREAK):
+            await self.answer("refused", context.output or f"the call of {self.name} was not permitted")
+            return False
+        changed = context.tool_name != self.name or context.arguments != self.arguments
+        self.arguments = context.arguments
+        if context.tool_name != self.name:
+            self.name = context.tool_name
+            try:
+                self.tool = run.tool(self.name)
+            except ToolNotFound as error:
+                await self.answer("invalid", str(error))
+                return False
+        if changed and (why := self._problem()) is not None:
+            await self.answer("invalid", why)
+            return False
+        return True
+
+    async def ask(self, needed: InputNeeded) -> None:
+        """Stores a question of this call; the batch goes on, the run pauses when nothing else is left."""
+        interaction = Interaction(
+            id=f"ask_{self.key[:24]}",
+            call_id=self.call.call.id,
+            tool_name=self.name,
+            prompt=needed.prompt,
+            kind=needed.kind,
+            options=needed.options,
+            schema=needed.schema,
+            metadata=needed.metadata,
+        )
+        await self.run_context.journal.append([*self._riders(), QuestionAsked(interaction)])
+        self.run_context.emit(AgentEventType.INPUT_REQUESTED, InputRequested, interaction)
+
+    async def _execute(self) -> None:
+        run, tool = self.run_context, self.tool
+        assert tool is not None
+        self.intent = ToolStarted(self.call.call.id, self.name, self.arguments, tool.effect, self.key)
+        if tool.effect == "once":
+            await run.journal.alone([self.intent])
+            self.intent = None
+        await run.assure_lease()
+        run.emit(AgentEventType.TOOL_CALL_STARTED, ToolCallStarted, self.call.call.id, self.name, self.arguments)
+        limit = tool.timeout_s or run.kernel.config.tool_timeout_s
+        for last in (False, True):
+            token = run.token.child()
+            context = HandlerContext(run, self.call, self.name, self.key, token)
+            try:
+                run.kernel.ambient.reach(f"tool.before:{self.name}")
+                raced = await race(
+                    self._call(tool, context), run.token, timeout_s=limit, grace_s=run.kernel.config.stop_grace_s
+                )
+                run.kernel.ambient.reach(f"tool.after:{self.name}")
+            except SessionFencedError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the tool boundary: any failure is an answer for the model
+                if await self._failed(error, last=last):
+                    return
+                continue
+            if isinstance(raced, Won):
+                return await self._returned(raced.value)
+            token.cancel("the call was stopped")
+            return await self._left(raced, limit)
+
+    async def _call(self, tool: ToolDefinition, context: HandlerContext) -> Any:
+        handler = tool.handler
+        assert handler is not None
+        if not tool.is_async:
+            return await in_thread(lambda: handler(self.arguments, context))
+        value = handler(self.arguments, context)
+        return await value if inspect.isawaitable(value) else value
+
+    async def _returned(self, value: Any) -> None:
+        if isinstance(value, InputNeeded):
+            return await self.ask(value)
+        if isinstance(value, ToolHandlerResult):
+            return await self.answer("finished" if value.ok else "failed", value.content, data=as_data(value.data))
+        return await self.answer("finished", as_content(value))
+
+    async def _failed(self, error: Exception, *, last: bool) -> bool:
+        """The handler raised; False when a hook wants it called once more."""
+        run = self.run_context
+        text = str(error) if isinstance(error, LoopwrightError) else f"{type(error).__name__}: {error}"
+        if run.kernel.hooks.has(HookPoint.TOOL_ERROR):
+            context = ToolErrorContext(
+                session_id=run.session_id,
+                round_index=run.round,
+                tool_call=self.call.call,
+                tool_name=self.name,
+                arguments=self.arguments,
+                error=error,
+            )
+            await run.kernel.hooks.run(HookPoint.TOOL_ERROR, context)
+            if context.directive is HookDirective.SHORT_CIRCUIT and not last:
+                return False
+            if context.directive is HookDirective.SKIP:
+                await self.answer("finished", context.output)
+                return True
+        await self.answer("failed", text or type(error).__name__)
+        return True
+
+    async def _left(self, raced: Stopped | TimedOut, limit_s: float) -> None:
+        """The handler lost against a stop or its time limit."""
+        assert self.tool is not None
+        doubt = "" if self.tool.effect != "once" else "; it was running and may have had its effect"
+        status: ResultStatus
+        if isinstance(raced, Stopped):
+            status = "uncertain" if doubt else "aborted"
+            text = f"<aborted: {raced.reason}{doubt}>"
+        else:
+            status, text = "timed_out", f"<timed out after {limit_s:g} s{doubt}>"
+        also: list[Record] = []
+        if raced.abandoned:
+            also.append(ToolAbandoned(self.call.call.id, self.name, "the handler did not stop in time"))
+        await self.answer(status, text, also=also)
+
+    async def _settle_uncertain(self, started: ToolStarted) -> None:
+        """A `once` call that was started and has no result: ask the outside world, else tell, never run it again."""
+        run = self.run_context
+        assert self.tool is not None
+        self.name, self.arguments = started.name, started.arguments
+        if started.name != self.tool.name:
+            self.tool = run.tool(started.name)
+        if self.tool.reconcile is not None:
+            unknown = UnknownOutcome(
+                run.session_id, self.call.call.id, started.name, started.arguments, started.key, self.call.started_at
+            )
+            try:
+                found = self.tool.reconcile(unknown)
+                if inspect.isawaitable(found):
+                    raced = await race(
+                        found,  # type: ignore[arg-type]
+                        run.token,
+                        timeout_s=self.tool.timeout_s or run.kernel.config.tool_timeout_s,
+                        grace_s=run.kernel.config.stop_grace_s,
+                    )
+                    found = raced.value if isinstance(raced, Won) else None
+            except Exception as error:  # noqa: BLE001 - the tool boundary: a failing reconcile knows nothing
+                run.note(f"reconcile of {started.name} raised {type(error).__name__}: {error}")
+                found = None
+            if found is not None:
+                return await self._returned(found)
+        if run.kernel.config.on_uncertain == "ask_host":
+            self.held = True
+            return None
+        return await self.answer("uncertain", prompt("uncertain"))
+
+    def _riders(self) -> list[Record]:
+        intent, self.intent = self.intent, None
+        return [intent] if intent is not None else []
+
+    async def answer(self, status: ResultStatus, content: Any, *, data: Any = None, also: list[Record] | None = None) -> None:
+        """Makes the result durable, cut to its limit, after the hooks saw it."""
+        run = self.run_context
+        failed = status not in ("finished", "answered")
+        if run.kernel.hooks.has(HookPoint.TOOL_AFTER):
+            context = ToolAfterContext(
+                session_id=run.session_id,
+                round_index=run.round,
+                tool_call=self.call.call,
+                tool_name=self.name,
+                arguments=self.arguments,
+                output=content_text(content),
+                failed=failed,
+            )
+            before = context.output
+            await run.kernel.hooks.run(HookPoint.TOOL_AFTER, context)
+            if context.output != before:
+                content = context.output
+            if context.failed != failed:
+                failed = context.failed
+                status = "failed" if failed else "finished"
+            self.broke = context.directive is HookDirective.BREAK
+        content, artifact_id = await self._within_limit(content)
+        finished = ToolFinished(
+            self.call.call.id, self.name, status, content, data=data, key=self.key, artifact_id=artifact_id
+        )
+        await run.journal.append([*self._riders(), *(also or ()), finished])
+        text = content_text(content)
+        duration = run.kernel.ambient.monotonic() - self.began
+        if failed:
+            run.emit(AgentEventType.TOOL_CALL_FAILED, ToolCallFailed, self.call.call.id, self.name, text)
+        run.emit(
+            AgentEventType.TOOL_CALL_COMPLETED,
+            ToolCallCompleted,
+            self.call.call.id,
+            self.name,
+            text,
+            status,
+            failed,
+            duration,
+        )
+
+    async def _within_limit(self, content: Any) -> tuple[Any, str | None]:
+        limit = (self.tool.output_limit if self.tool is not None else None) or self.run_context.kernel.config.tool_output_limit
+        text = content_text(content)
+        if len(text) <= limit:
+            return content, None
+        data = text.encode("utf-8", "surrogatepass")
+        artifact = await self.run_context.kernel.store.put_artifact(self.run_context.session_id, data, "text/plain")
+        pointer = f"read_output(artifact_id={artifact.artifact_id!r}, offset=...) reads the rest"
+        return shortened(content, limit, pointer), artifact.artifact_id
