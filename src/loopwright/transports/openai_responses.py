@@ -200,8 +200,11 @@ class ResponsesReader:
         document = event.response or _Document()
         if document.error or event.type in ("response.failed", "response.cancelled"):
             raise self._failures.of_stream(document.error or {"message": f"the reply ended as {event.type}"})
-        if not document.output:
-            document.output = [item for _, item in sorted(self._items.items())]
+        # The finished items came one by one. The terminal event repeats them with reasoning encrypted anew, or, at some
+        # servers, leaves them out; items that it alone has are taken from it.
+        items = [item for _, item in sorted(self._items.items())]
+        if len(items) >= len(document.output or ()):
+            document.output = items
         document.status = document.status or event.type.removeprefix("response.")
         self._document = document
         self.ended = self.complete = True
