@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import apsw
+import msgspec
 
 from ..model.errors import LoopwrightError
 from . import sqlite_statements as sql
@@ -23,6 +24,9 @@ CHECKPOINT_PAGES: Final = 1000
 
 RESTART_PAGES: Final = 4 * CHECKPOINT_PAGES
 """Pages after which it also waits until the log can start from its beginning: a busy loop would let it grow for ever."""
+
+RESTART_WAIT_S: Final = 0.5
+"""How long the thread tries to get between two commits for that."""
 
 
 class Offer:
@@ -65,8 +69,8 @@ class CommitConnection:
         self._execute = self.connection.cursor().execute
         self._writes = SqliteWrites(self._execute, owner)
         self._synced = file.durability == "full"
-        self.log_pages = 0
-        """Pages in the write-ahead log after this connection's last commit."""
+        self._log_pages = 0
+        self._checkpoint_at = CHECKPOINT_PAGES
         self.connection.set_wal_hook(self._note_log)
 
     def run(self, offers: Sequence[Offer], *, sync: bool) -> list[Outcome]:
@@ -119,15 +123,23 @@ class CommitConnection:
         self._set_synced(sync)
         self._execute(sql.FINISH_ARTIFACT, (id_,))
 
-    def checkpoint(self) -> None:
-        """Copies the log into the file as far as nobody stands in the way."""
-        mode = apsw.SQLITE_CHECKPOINT_RESTART if self.log_pages >= RESTART_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
+    def checkpoint_due(self) -> int:
+        """Pages in the log when it is time for a checkpoint, 0 otherwise; asked again only after as many more pages."""
+        if self._log_pages < self._checkpoint_at:
+            return 0
+        # Pages written during a checkpoint keep the log from starting anew, so it may still be long afterwards.
+        self._checkpoint_at = self._log_pages + CHECKPOINT_PAGES
+        return self._log_pages
+
+    def checkpoint(self, pages: int) -> None:
+        """Copies the log of that many pages into the file as far as nobody stands in the way."""
+        patient = msgspec.structs.replace(self._file, busy_wait_s=min(RESTART_WAIT_S, self._file.busy_wait_s))
+        mode = apsw.SQLITE_CHECKPOINT_RESTART if pages >= RESTART_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
         try:
-            self.connection.wal_checkpoint(mode=mode)
+            patient.retrying(lambda: self.connection.wal_checkpoint(mode=mode))
         except apsw.Error:
             # Whatever it is, the commits tell: a checkpoint only moves what is safe already.
             pass
-        self.log_pages = 0
 
     def _set_synced(self, sync: bool) -> None:
         if sync is not self._synced:
@@ -170,7 +182,9 @@ class CommitConnection:
                 pass
 
     def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        self.log_pages = pages
+        if pages < self._log_pages:
+            self._checkpoint_at = CHECKPOINT_PAGES
+        self._log_pages = pages
         return apsw.SQLITE_OK
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import apsw
 
-from .sqlite_commits import CHECKPOINT_PAGES, CommitConnection, Offer, caused, release
+from .sqlite_commits import CommitConnection, Offer, caused, release
 from .sqlite_faults import NATIVE_FAULTS, translate
 from .sqlite_schema import DatabaseFile
 from .sqlite_worker import SqliteWorker
@@ -35,7 +35,6 @@ class GroupCommit:
         self._worker = worker
         self._others_are_alive = others
         self._offered: list[Offer] = []
-        self._checkpointing = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def offer(self, loop: asyncio.AbstractEventLoop, offer: Offer) -> None:
@@ -48,7 +47,6 @@ class GroupCommit:
     def forget(self) -> None:
         """Drops what was offered on a loop that is closed by now."""
         self._offered.clear()
-        self._checkpointing = False
 
     def take_offered(self) -> list[Offer]:
         """What nobody began with yet; it is no longer offered."""
@@ -83,8 +81,9 @@ class GroupCommit:
                 return
             outcomes = [caused(translate(error, self._file.path), error)]
         release(batch, outcomes)
-        if self._own.log_pages >= CHECKPOINT_PAGES and not self._checkpointing:
-            self._checkpoint()
+        pages = self._own.checkpoint_due()
+        if pages and self._loop is not None:
+            self._worker.submit(self._loop, lambda writer: writer.checkpoint(pages))
 
     def _needs_thread(self, batch: list[Offer]) -> bool:
         if self._file.durability == "full":
@@ -99,18 +98,3 @@ class GroupCommit:
     def _hand_over(self, batch: list[Offer]) -> None:
         if self._loop is not None:
             self._worker.submit_batch(self._loop, batch)
-
-    def _checkpoint(self) -> None:
-        if self._loop is None:
-            return
-        self._checkpointing = True
-        done = self._worker.submit(self._loop, self._worker_checkpoint)
-        done.add_done_callback(self._checkpointed)
-
-    def _worker_checkpoint(self, connection: CommitConnection) -> None:
-        connection.log_pages = max(connection.log_pages, self._own.log_pages)
-        connection.checkpoint()
-
-    def _checkpointed(self, _done: asyncio.Future[None]) -> None:
-        self._checkpointing = False
-        self._own.log_pages = 0

@@ -153,8 +153,8 @@ def head(row: Sequence[Any], owners: Owners) -> Head:
 def _usage(*counts: int) -> Usage:
     if not any(counts):
         return NO_USAGE
-    *tokens, calls, estimated = counts
-    return Usage(*tokens, calls=calls, estimated=bool(estimated))
+    given, produced, cached, cache_write, reasoning, calls, estimated = counts
+    return Usage(given, produced, cached, cache_write, reasoning, calls, bool(estimated))
 
 
 def _key_and_position(execute: Execute, session_id: str) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import apsw
 
 from ..model.errors import LoopwrightError, StoreUnavailableError
-from .sqlite_commits import CHECKPOINT_PAGES, CommitConnection, Offer, Outcome, caused, release
+from .sqlite_commits import CommitConnection, Offer, Outcome, caused, release
 from .sqlite_faults import NATIVE_FAULTS, translate
 from .sqlite_schema import DatabaseFile
 
@@ -128,8 +128,10 @@ class SqliteWorker:
             return
         outcomes = self._outcomes(batch.offers)
         _call(batch.loop, release, batch.offers, outcomes)
-        if self._connection is not None and self._connection.log_pages >= CHECKPOINT_PAGES:
-            self._connection.checkpoint()
+        if self._connection is not None:
+            pages = self._connection.checkpoint_due()
+            if pages:
+                self._connection.checkpoint(pages)
 
     def _outcomes(self, offers: list[Offer]) -> list[Outcome]:
         durability = self._file.durability
