@@ -44,6 +44,8 @@ WIDE_CALLS: dict[str, str] = {
 # extra to install; and the package root, which resolves its public names on first use.
 LATE_IMPORTS: dict[str, str] = {
     "loopwright": "public names are resolved on first use, so that importing the package does nothing else",
+    "loopwright.tools": "the same, so that one tool's name does not load all built-in tools",
+    "loopwright.tools.registry": "the schema validator takes longer to load than all of the kernel; the first call pays",
 }
 
 

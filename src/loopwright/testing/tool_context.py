@@ -1,0 +1,45 @@
+"""A tool context without a run, for tests of tool handlers.
+
+Owns: `FakeToolContext`. Must not know: the engine.
+Read next: `ports/tool.py` (what a context promises).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..model.errors import ToolFailure
+from ..ports.cancellation import CancellationToken
+
+
+class FakeToolContext:
+    """Everything a handler can ask of a `ToolContext`, with plain values.
+
+    `outputs` are the stored outputs that `read_output` serves, by id. Cancel `cancellation` to stop the handler under test.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_id: str = "sess_test",
+        call_id: str = "call_test",
+        tool_name: str = "tool",
+        idempotency_key: str = "0" * 64,
+        round_index: int = 1,
+        outputs: Mapping[str, str] | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.call_id = call_id
+        self.tool_name = tool_name
+        self.idempotency_key = idempotency_key
+        self.round_index = round_index
+        self.cancellation = CancellationToken()
+        self.scratch: dict[str, Any] = {}
+        self._outputs = dict(outputs or {})
+
+    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
+        """Characters of an output given at construction. Raises: `ToolFailure` for an unknown id."""
+        if artifact_id not in self._outputs:
+            raise ToolFailure(f"no stored output {artifact_id!r}; known: {', '.join(self._outputs) or 'none'}")
+        return self._outputs[artifact_id][offset : offset + limit]

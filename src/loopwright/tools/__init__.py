@@ -1,0 +1,34 @@
+"""Tools: from functions, by name, and a first set of built-in ones.
+
+Owns: the public names of `loopwright.tools`, resolved on first use. Must not know: the engine.
+Read next: `decorator.py`, `registry.py`, `presets.py`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .decorator import tool
+    from .local_shell import LocalShellBackend
+    from .presets import create_default_tool_registry
+    from .registry import ToolRegistry
+    from .workspace import Workspace
+
+_HOME = {
+    "LocalShellBackend": "local_shell",
+    "ToolRegistry": "registry",
+    "Workspace": "workspace",
+    "create_default_tool_registry": "presets",
+    "tool": "decorator",
+}
+
+__all__ = ["LocalShellBackend", "ToolRegistry", "Workspace", "create_default_tool_registry", "tool"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{home}", __name__), name)

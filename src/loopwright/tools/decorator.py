@@ -1,0 +1,126 @@
+"""`@tool`: a plain function becomes a tool.
+
+Owns: the decorator and the handler that it builds. Must not know: registries, the run.
+Read next: `signature.py` (schema and conversion), `registry.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, overload
+
+from ..model.errors import ConfigError
+from ..model.records import Effect
+from ..ports.tool import Reconcile, ToolContext, ToolDefinition
+from .docstring import read_docstring
+from .signature import Parameters, convert_arguments, read_parameters
+
+TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What every provider accepts as a tool's name; the whole name must match."""
+
+_EFFECTS = ("pure", "idempotent", "once")
+
+
+class FunctionHandler:
+    """The handler of a tool made by `@tool`: converts the arguments and calls the function.
+
+    A coroutine function's handler returns its coroutine; a sync one's blocks and belongs in a thread.
+    """
+
+    __slots__ = ("_parameters", "_tool_name", "function")
+
+    def __init__(self, function: Callable[..., Any], parameters: Parameters, tool_name: str) -> None:
+        self.function = function
+        """The decorated function, for direct calls and tests."""
+        self._parameters = parameters
+        self._tool_name = tool_name
+
+    def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """Raises `ToolValidationError` when the arguments are not what the annotations say; else what the function does."""
+        values = convert_arguments(self._parameters.types, arguments, self._tool_name)
+        if self._parameters.context is not None:
+            values[self._parameters.context] = context
+        return self.function(**values)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> ToolDefinition: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect = "once",
+    timeout_s: float | None = None,
+    output_limit: int | None = None,
+    reconcile: Reconcile | None = None,
+) -> Callable[[Callable[..., Any]], ToolDefinition]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect = "once",
+    timeout_s: float | None = None,
+    output_limit: int | None = None,
+    reconcile: Reconcile | None = None,
+) -> ToolDefinition | Callable[[Callable[..., Any]], ToolDefinition]:
+    """Makes a tool from an async or sync function: `@tool` or `@tool(effect="pure", ...)`.
+
+    The schema comes from the signature, parameter descriptions from the docstring, the description from its first paragraph.
+    A parameter annotated `ToolContext` receives the context and is not in the schema. The decorated name is a `ToolDefinition`;
+    the function itself is `definition.handler.function`.
+    An undeclared effect is `once`: after a crash such a call is never repeated silently.
+    Raises: `ConfigError` naming the function and every parameter that does not work.
+    """
+
+    def decorate(target: Callable[..., Any]) -> ToolDefinition:
+        tool_name = name if name is not None else getattr(target, "__name__", "")
+        problems = [*_name_problems(tool_name), *_setting_problems(tool_name, effect, timeout_s, output_limit)]
+        if problems:
+            raise ConfigError(problems)
+        parameters = read_parameters(target, tool_name)
+        text = description if description is not None else read_docstring(target.__doc__).summary
+        return ToolDefinition(
+            name=tool_name,
+            description=text or tool_name.replace("_", " "),
+            parameters=parameters.schema,
+            handler=FunctionHandler(target, parameters, tool_name),
+            is_async=_is_async(target),
+            effect=effect,
+            timeout_s=timeout_s,
+            output_limit=output_limit,
+            reconcile=reconcile,
+        )
+
+    return decorate if function is None else decorate(function)
+
+
+def _is_async(target: Callable[..., Any]) -> bool:
+    """True for coroutine functions, also behind `functools.partial` and as a `__call__` method."""
+    called = getattr(target, "__call__", target)  # noqa: B004 - asks how the object is called, not whether it can be
+    return inspect.iscoroutinefunction(inspect.unwrap(target)) or inspect.iscoroutinefunction(called)
+
+
+def _name_problems(name: str) -> list[str]:
+    if TOOL_NAME.fullmatch(name):
+        return []
+    return [f"tool name {name!r} must be 1 to 64 characters of A-Z, a-z, 0-9, _ and -; give one with name="]
+
+
+def _setting_problems(name: str, effect: str, timeout_s: float | None, output_limit: int | None) -> list[str]:
+    problems: list[str] = []
+    if effect not in _EFFECTS:
+        problems.append(f"tool {name!r}: effect {effect!r} is unknown; use {', '.join(_EFFECTS)}")
+    if timeout_s is not None and not timeout_s > 0:
+        problems.append(f"tool {name!r}: timeout_s must be over 0, not {timeout_s!r}")
+    if output_limit is not None and output_limit < 1:
+        problems.append(f"tool {name!r}: output_limit must be at least 1 character, not {output_limit!r}")
+    return problems

@@ -1,0 +1,117 @@
+"""The built-in tools, gathered for a purpose.
+
+Owns: which tools a preset holds and where the workspace comes from. Must not know: what the tools do.
+Read next: `registry.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from ..model.errors import ConfigError
+from ..ports.shell import ShellBackend
+from ..ports.tool import ToolDefinition
+from .apply_patch import apply_patch_tool
+from .ask import request_user_input_tool
+from .edit_file import edit_file_tool
+from .glob import glob_tool
+from .grep import grep_tool
+from .read_file import read_file_tool, read_output_tool
+from .registry import ToolRegistry
+from .shell import bash_tool
+from .workspace import Workspace
+from .write_file import write_file_tool
+
+WORKSPACE_VARIABLE = "LOOPWRIGHT_WORKSPACE"
+
+Preset = Literal["core", "explore", "full"]
+
+_EXPLORE = ("read_file", "glob", "grep", "read_output", "request_user_input")
+_CORE = (
+    "bash",
+    "read_file",
+    "write_file",
+    "edit_file",
+    "apply_patch",
+    "glob",
+    "grep",
+    "read_output",
+    "request_user_input",
+)
+PRESETS: Mapping[str, tuple[str, ...]] = {"core": _CORE, "explore": _EXPLORE, "full": _CORE}
+"""Tools of each preset in the order in which a model sees them. `explore` changes nothing: it has no shell and no writer."""
+
+_IN_WORKSPACE: Mapping[str, Callable[[Workspace], ToolDefinition]] = {
+    "read_file": read_file_tool,
+    "write_file": write_file_tool,
+    "edit_file": edit_file_tool,
+    "apply_patch": apply_patch_tool,
+    "glob": glob_tool,
+    "grep": grep_tool,
+}
+_ANYWHERE: Mapping[str, Callable[[], ToolDefinition]] = {
+    "read_output": read_output_tool,
+    "request_user_input": request_user_input_tool,
+}
+
+
+def create_default_tool_registry(
+    preset: Preset = "core",
+    *,
+    workspace: Workspace | str | Path | None = None,
+    include: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    allow_bash: bool = True,
+    shell_backend: ShellBackend | None = None,
+    env: Mapping[str, str] | None = None,
+) -> ToolRegistry:
+    """A registry of built-in tools: those of the preset and of `include`, without those of `exclude`.
+
+    `workspace` is the folder that file tools and the shell stay in; without it the one of `LOOPWRIGHT_WORKSPACE` in `env`
+    (None: this process's environment). The current folder is taken only when it is given: `workspace="."`.
+    `allow_bash=False` leaves the shell out of any preset. A list of names with `exclude` or `allow_bash` only narrows.
+    Raises: `ConfigError` listing every unknown name, and when a tool needs a workspace and there is none.
+    """
+    names = _chosen(preset, tuple(include), tuple(exclude), allow_bash)
+    needs_folder = [name for name in names if name == "bash" or name in _IN_WORKSPACE]
+    place = _workspace(workspace, os.environ if env is None else env, needs_folder) if needs_folder else None
+    registry = ToolRegistry()
+    for name in names:
+        if place is None or name in _ANYWHERE:
+            registry.register(_ANYWHERE[name]())
+        elif name == "bash":
+            registry.register(bash_tool(place, shell_backend))
+        else:
+            registry.register(_IN_WORKSPACE[name](place))
+    return registry
+
+
+def _chosen(preset: str, include: tuple[str, ...], exclude: tuple[str, ...], allow_bash: bool) -> list[str]:
+    problems: list[str] = []
+    if preset not in PRESETS:
+        problems.append(f"unknown preset {preset!r}; use {', '.join(PRESETS)}")
+    for option, given in (("include", include), ("exclude", exclude)):
+        unknown = [name for name in given if name not in _CORE]
+        if unknown:
+            problems.append(f"{option}: unknown tools {', '.join(unknown)}; known: {', '.join(_CORE)}")
+    if "bash" in include and not allow_bash:
+        problems.append("bash is included and allow_bash is False; choose one")
+    if problems:
+        raise ConfigError(problems)
+    left_out = {*exclude, *(() if allow_bash else ("bash",))}
+    return [name for name in dict.fromkeys((*PRESETS[preset], *include)) if name not in left_out]
+
+
+def _workspace(given: Workspace | str | Path | None, env: Mapping[str, str], needed_by: list[str]) -> Workspace:
+    if isinstance(given, Workspace):
+        return given
+    folder = given if given is not None else env.get(WORKSPACE_VARIABLE)
+    if not folder:
+        raise ConfigError(
+            f'{", ".join(needed_by)} need a workspace: pass workspace= (workspace="." is the current folder)'
+            f" or set {WORKSPACE_VARIABLE}"
+        )
+    return Workspace(folder)
