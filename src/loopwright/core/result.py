@@ -84,7 +84,7 @@ def _finished(session_id: str, send: SendFacts, error: BaseException | None) -> 
     return StatefulResult(
         session_id=session_id,
         status=finished.outcome,
-        final_text=finished.final_text,
+        final_text=send.answer if finished.final_text is None else finished.final_text,
         rounds=finished.rounds,
         usage=send.usage,
         output=finished.output,

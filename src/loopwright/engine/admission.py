@@ -184,9 +184,7 @@ class Admission:
         actor = ACTORS.find(store.identity, session_id)
         if actor is not None:
             actor.inbox_seq = max(actor.inbox_seq, queued.inbox_seq)
-            if actor.busy:
-                return receipt
-        if queued.status == "waiting":
+        if queued.status == "waiting" or (queued.status == "running" and actor is not None and actor.token is not None):
             return receipt
         if queued.status == "running":
             head = (await store.lookup(session_id)).head
@@ -202,6 +200,14 @@ class Admission:
             return await self._from_inbox(turn, items) if items else None
 
         return await self._in_turn(session_id, options, begin, otherwise=receipt)
+
+    async def prewarm(self, session_id: str) -> bool:
+        """Loads the session's state unless it is warm; True when it was loaded."""
+
+        async def load(turn: Turn) -> bool:
+            return await turn.journal.load() is not None
+
+        return await self._admit(session_id, SendOptions(), load)
 
     async def in_turn(self, session_id: str, begin: Callable[[Turn], Awaitable[T]]) -> T:
         """Runs `begin` with the session's turn, waiting for its lease and starting over when another writer got ahead."""
@@ -355,7 +361,6 @@ def healing(state: State, reason: str = "a new input was sent instead") -> list[
     assert active is not None
     finished = SendFinished(
         outcome="cancelled",
-        final_text=active.answer,
         rounds=active.rounds,
         error_code=CancellationRequested.code,
         error_message=reason,

@@ -37,7 +37,7 @@ from ..model.events import (
     RunStarted,
 )
 from ..model.messages import UserMessage
-from ..model.records import InputSource, Record, SendFinished, SendPaused, UserMessageAdded
+from ..model.records import AssistantMessageAdded, InputSource, Record, SendFinished, SendPaused, UserMessageAdded
 from ..ports.hook import (
     CompletionContext,
     HookDirective,
@@ -269,10 +269,14 @@ class Run:
             if await self._vetoed(step.final_text):
                 await self.journal.commit(self._vetoes())
                 return
+        answer, rounds = context.send.answer, context.send.rounds
+        for record in also:
+            if isinstance(record, AssistantMessageAdded):
+                answer, rounds = with_reply(context.send, record).answer, record.round
         finished = SendFinished(
             outcome=step.outcome,
-            final_text=step.final_text,
-            rounds=max(context.send.rounds, *[getattr(r, "round", 0) for r in also], 0),
+            final_text=None if step.final_text == answer else step.final_text,
+            rounds=rounds,
             output=step.output,
             error_code=step.error_code,
             error_reason=step.error_reason,

@@ -182,7 +182,8 @@ class SendFinished(Struct, frozen=True, tag_field="kind", tag="send_finished", o
     """A send ended."""
 
     outcome: Outcome
-    final_text: str = ""
+    final_text: str | None = None
+    """None: the text of the newest reply, which is not stored twice."""
     rounds: int = 0
     output: Any = None
     """The validated structured answer, a JSON value."""

@@ -1,0 +1,69 @@
+"""Reading sessions without running them.
+
+Owns: messages, open work and figures of a session, straight from the store. Must not know: turns and leases.
+Read next: `journal.py`.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..core.result import result_of
+from ..core.state import State
+from ..model.messages import Message, ToolCall
+from ..model.records import Interaction
+from ..model.usage import Usage
+from ..ports.store import Status, Store
+from .journal import load_state
+
+
+class SessionStats(Struct, frozen=True, kw_only=True):
+    """Figures of a session."""
+
+    session_id: str
+    status: Status
+    agent_name: str
+    records: int
+    sends: int
+    usage: Usage
+    created_at: float
+    """UTC epoch seconds."""
+    updated_at: float
+    """UTC epoch seconds."""
+    takeovers: int
+
+
+async def read_state(store: Store, session_id: str) -> State:
+    """The session's state as of now, read from its whole journal. Raises `SessionNotFoundError`."""
+    await store.lookup(session_id)
+    return load_state(session_id, await store.read(session_id))
+
+
+async def read_messages(store: Store, session_id: str) -> tuple[Message, ...]:
+    """All messages, oldest first."""
+    return tuple((await read_state(store, session_id)).messages)
+
+
+async def pending_of(store: Store, session_id: str) -> tuple[tuple[ToolCall, ...], tuple[Interaction, ...]]:
+    """(open calls, open questions)."""
+    state = await read_state(store, session_id)
+    if state.active is None:
+        return (), ()
+    result = result_of(state)
+    return result.pending_tool_calls, result.pending_interactions
+
+
+async def stats_of(store: Store, session_id: str) -> SessionStats:
+    """Figures from the head alone."""
+    head = (await store.lookup(session_id)).head
+    return SessionStats(
+        session_id=session_id,
+        status=head.status,
+        agent_name=head.agent_name,
+        records=head.position,
+        sends=head.sends,
+        usage=head.usage,
+        created_at=head.created_at,
+        updated_at=head.updated_at,
+        takeovers=head.takeovers,
+    )

@@ -1,0 +1,394 @@
+"""The public handle: `StatefulAgentLoop`.
+
+Owns: putting the parts together and the words of the public face. Must not know: any rule; each method hands over.
+Read next: `engine/run.py`, the loop itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from .config import AgentLoopConfig
+from .core.result import FollowUpQueued, StatefulResult
+from .engine.actor import ACTORS
+from .engine.admission import Admission, SendOptions
+from .engine.answers import Answers
+from .engine.bus import AgentEventBus
+from .engine.hooks import AgentHooks
+from .engine.inspection import SessionStats, pending_of, read_messages, stats_of
+from .engine.kernel import Kernel
+from .engine.recovery import Recovered, recover
+from .engine.watching import watch
+from .model.codec import encode_record
+from .model.errors import ConfigError, InvalidMessageError, LoopClosedError
+from .model.events import AgentEvent
+from .model.messages import Message, MessageLike, UserMessage, as_message, is_blank
+from .model.records import Interaction, SessionCreated
+from .model.specs import StructuredOutputSpec
+from .ports.ambient import Ambient, RealAmbient
+from .ports.cancellation import Stop
+from .ports.llm import LLMService
+from .ports.store import EncodedRecord, NewSession
+from .ports.store_admin import SchemaPolicy, SessionStore
+from .ports.tool import ToolDefinition, ToolSource
+from .stores.dsn import open_store
+from .tools.registry import ToolRegistry
+from .transports.service_factory import create_llm_service
+
+T = TypeVar("T")
+
+OutputSchema = StructuredOutputSpec | dict[str, Any] | type
+
+
+class StatefulAgentLoop:
+    """Durable conversations with tools, over one store.
+
+    Any number of loop objects, processes and threads may share a store; a session is run by one of them at a time.
+    Use it as an async context manager, or call `aclose()`. Every method that names a session raises
+    `SessionNotFoundError` for an unknown id and `AgentUnavailableError` for a session of another agent name.
+    """
+
+    def __init__(
+        self,
+        *,
+        llm: str | LLMService,
+        dsn: str | os.PathLike[str] | None = None,
+        store: SessionStore | None = None,
+        tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]] = (),
+        config: AgentLoopConfig | None = None,
+        hooks: AgentHooks | None = None,
+        event_bus: AgentEventBus | None = None,
+        schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
+        durability: str = "barrier",
+        ambient: Ambient | None = None,
+    ) -> None:
+        """Opens the store at once; the model is reached with the first send.
+
+        `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`.
+        `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
+        `tools`: functions, definitions or a registry. `ambient`: clock, ids and randomness, for tests.
+        Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
+        """
+        if dsn is not None and store is not None:
+            raise ConfigError("pass dsn or store, not both")
+        self._owned_store = store is None
+        self._owned_llm = isinstance(llm, str)
+        if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
+            raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
+        service = create_llm_service(llm) if isinstance(llm, str) else llm
+        self._store = store or open_store(_path(dsn), schema=schema, durability=durability)  # type: ignore[arg-type]
+        self._kernel = Kernel(
+            store=self._store,
+            llm=service,
+            tools=_registry(tools),
+            config=config or AgentLoopConfig(),
+            hooks=hooks or AgentHooks(),
+            bus=event_bus or AgentEventBus(),
+            ambient=ambient or RealAmbient(),
+            validate=_validate,
+        )
+        self._admission = Admission(self._kernel)
+        self._answers = Answers(self._kernel, self._admission)
+        self._running = 0
+        self._quiet: asyncio.Event | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> StatefulAgentLoop:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @property
+    def hooks(self) -> AgentHooks:
+        """Hooks of this loop."""
+        return self._kernel.hooks
+
+    @property
+    def event_bus(self) -> AgentEventBus:
+        """Events of this loop."""
+        return self._kernel.bus
+
+    @property
+    def store(self) -> SessionStore:
+        """The store, for what operators need: `uncertain_calls()`, `check()`, `ddl()`."""
+        return self._store
+
+    @property
+    def config(self) -> AgentLoopConfig:
+        """The settings."""
+        return self._kernel.config
+
+    async def new_session(
+        self,
+        *,
+        system_prompt: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        title: str = "",
+        session_id: str | None = None,
+    ) -> str:
+        """Makes a session and returns its id ("sess_" and 24 hex digits, or the given one).
+
+        Raises: `SessionExistsError` when the given id was ever used.
+        """
+        self._check_open()
+        kernel = self._kernel
+        sid = session_id or kernel.ambient.new_id("sess")
+        at = kernel.ambient.now()
+        created = SessionCreated(sid, kernel.config.agent_name, system_prompt, dict(metadata or {}))
+        kind, version, body = encode_record(created)
+        record = EncodedRecord(kind, version, at, body)
+        kernel.ambient.reach("create.before")
+        await self._store.create(
+            NewSession(session_id=sid, agent_name=kernel.config.agent_name, records=(record,), at=at, title=title)
+        )
+        kernel.ambient.reach("create.after")
+        return sid
+
+    async def send(
+        self,
+        message: MessageLike | str,
+        *,
+        session_id: str | None = None,
+        send_id: str | None = None,
+        tools: Sequence[str] | ToolSource | None = None,
+        system_prompt: str | None = None,
+        max_rounds: int | None = None,
+        run_token_budget: int | None = None,
+        max_output_tokens: int | None = None,
+        output_schema: OutputSchema | None = None,
+        response_format: StructuredOutputSpec | None = None,
+        heal_pending: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        stop: Stop = None,
+    ) -> StatefulResult:
+        """Says something to a session and runs it until the send ends or pauses.
+
+        Without `session_id` a session is made (with `metadata`). The input is durable before the model is asked;
+        from then on whatever goes wrong is the result's `status` and `error`, never an exception, except that this
+        process lost the session (`SessionFencedError`) or the store (`StoreUnavailableError` …).
+        `send_id`: a second send with it joins the first and returns its result. `tools`: names narrow the loop's tools,
+        a registry replaces them. `output_schema`: a JSON Schema, a type or a spec; the answer is in `output`.
+        `heal_pending`: open calls of an unfinished send are answered as aborted first. `stop`: a token, event or
+        predicate that cancels the run.
+        Raises before anything is stored: `InvalidMessageError`, `SessionBusyError` (another process runs it),
+        `SessionPendingError` (it waits for a person or host), `SessionReentrantError`.
+        Concurrency: sends on one session take turns. Cancel: the send ends as cancelled, then the cancellation goes on.
+        """
+        user = _user_message(message)
+        options = SendOptions(
+            send_id=send_id,
+            tools=_names(tools),
+            registry=_replacement(tools),
+            system_prompt=system_prompt,
+            max_rounds=max_rounds,
+            run_token_budget=run_token_budget,
+            max_output_tokens=max_output_tokens,
+            output=response_format or _output_spec(output_schema),
+            heal_pending=heal_pending,
+            stop=stop,
+        )
+        _check_limits(max_rounds, run_token_budget, max_output_tokens)
+        async with self._counted():
+            sid = session_id if session_id is not None else await self.new_session(metadata=metadata)
+            return await self._admission.send(sid, user, options)
+
+    def stream(self, message: MessageLike | str, **options: Any) -> AsyncIterator[AgentEvent]:
+        """Like `send` with the same arguments, as an iterator over the run's events; the last one is `run_ended`.
+
+        Raises what `send` raises, at the step where it happens. Closing the iterator early stops the run.
+        """
+        return watch(self._kernel.bus, lambda: self.send(message, **options))
+
+    async def follow_up(
+        self, message: MessageLike | str, *, session_id: str, item_id: str | None = None, stop: Stop = None
+    ) -> StatefulResult | FollowUpQueued:
+        """Says something without waiting for the session's turn.
+
+        A running session takes it at its next round boundary (`FollowUpQueued` is returned at once); an idle one runs
+        it like `send`. Durable when accepted, delivered once; `item_id` is deduplicated for the life of the session.
+        """
+        user = _user_message(message)
+        async with self._counted():
+            item = item_id or self._kernel.ambient.new_id("item")
+            return await self._admission.follow_up(session_id, user, item, SendOptions(stop=stop))
+
+    async def resume(self, session_id: str, *, stop: Stop = None) -> StatefulResult:
+        """Continues an interrupted send; without one, runs once more without new input.
+
+        A session that waits for a person or host returns that result unchanged.
+        """
+        async with self._counted():
+            return await self._admission.resume(session_id, SendOptions(stop=stop))
+
+    async def recover(self, *, limit: int = 1000) -> list[Recovered]:
+        """Finds and continues every interrupted session of this agent whose process is gone; several run side by side."""
+        async with self._counted():
+            return await recover(self._kernel, self._admission, limit)
+
+    async def submit_input(self, session_id: str, interaction_id: str, value: Any, *, by: str = "") -> StatefulResult:
+        """Answers a question that a run waits for, from any process, and goes on.
+
+        Raises: `InteractionError` when it is not open (answered twice included), `InvalidMessageError` when the value
+        does not fit the question; nothing is stored then.
+        """
+        async with self._counted():
+            return await self._answers.submit_input(session_id, interaction_id, value, by)
+
+    async def submit_tool_results(self, session_id: str, results: Mapping[str, Any]) -> StatefulResult:
+        """Hands in results of calls that the host executed, by call id, all or none, and goes on.
+
+        A value is text, a dict, or a `ToolHandlerResult`. Raises: `ToolResultError` for a call that is unknown or
+        answered already; nothing is stored then.
+        """
+        async with self._counted():
+            return await self._answers.submit_tool_results(session_id, results)
+
+    async def abort_pending(self, session_id: str, *, reason: str = "aborted") -> int:
+        """Ends an unfinished send: open calls are answered `<aborted: reason>`; returns how many. 0 when nothing is open."""
+        async with self._counted():
+            return await self._answers.abort_pending(session_id, reason)
+
+    async def stop(self, session_id: str, *, reason: str = "stopped") -> bool:
+        """Stops a running send in this or another process; True when there was one to stop."""
+        self._check_open()
+        return await self._answers.stop(session_id, reason)
+
+    async def close_session(self, session_id: str, *, cascade: bool = True) -> int:
+        """Deletes a session with its linked children, after its turn is over here; returns how many went."""
+        self._check_open()
+        async with ACTORS.turn(self._store.identity, session_id, self._kernel.config.session_cache_size) as actor:
+            gone = await self._store.delete(session_id, cascade=cascade)
+            actor.forget()
+        ACTORS.drop(self._store.identity, session_id)
+        return gone
+
+    async def get_messages(self, session_id: str) -> tuple[Message, ...]:
+        """The whole conversation as messages, oldest first; calls still open stand in the last reply."""
+        self._check_open()
+        return await read_messages(self._store, session_id)
+
+    async def get_pending(self, session_id: str) -> tuple[tuple[Any, ...], tuple[Interaction, ...]]:
+        """(open tool calls, open questions) of a session."""
+        self._check_open()
+        return await pending_of(self._store, session_id)
+
+    async def get_session_stats(self, session_id: str) -> SessionStats:
+        """Counts, usage, status and times of a session."""
+        self._check_open()
+        return await stats_of(self._store, session_id)
+
+    async def prewarm(self, session_id: str) -> bool:
+        """Loads a session's state into memory ahead of its next send; False when it was warm."""
+        return await self._admission.prewarm(session_id)
+
+    async def aclose(self, *, drain_timeout_s: float = 30.0) -> None:
+        """Waits for running sends, then closes what this loop opened; sends after this raise `LoopClosedError`.
+
+        Sends still running after `drain_timeout_s` are left interrupted: the next process continues them.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self._running:
+            self._quiet = asyncio.Event()
+            try:
+                await asyncio.wait_for(self._quiet.wait(), drain_timeout_s)
+            except TimeoutError:
+                pass
+        await self._kernel.bus.drain()
+        self._kernel.keeper.stop()
+        if self._owned_store:
+            ACTORS.drop(self._store.identity)
+            await self._store.aclose()
+        if self._owned_llm:
+            await self._kernel.llm.aclose()
+
+    def _counted(self) -> _Counted:
+        self._check_open()
+        return _Counted(self)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LoopClosedError("this loop is closed; open a new StatefulAgentLoop on the same dsn")
+
+
+class _Counted:
+    """Counts a running call, so that `aclose` can wait for it."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self, loop: StatefulAgentLoop) -> None:
+        self._loop = loop
+
+    async def __aenter__(self) -> None:
+        self._loop._running += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self._loop._running -= 1
+        if self._loop._running == 0 and self._loop._quiet is not None:
+            self._loop._quiet.set()
+
+
+def run_sync(work: Coroutine[Any, Any, T]) -> T:
+    """Runs one coroutine to its end from code without an event loop: open a loop, send and close it inside of it."""
+    return asyncio.run(work)
+
+
+def _path(dsn: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
+    if dsn is not None:
+        return dsn
+    os.makedirs(".loopwright", exist_ok=True)
+    return os.path.join(".loopwright", "sessions.db")
+
+
+def _registry(tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]]) -> ToolSource:
+    if hasattr(tools, "problems") and hasattr(tools, "get"):
+        return tools  # type: ignore[return-value]
+    return ToolRegistry.of(*tools)  # type: ignore[misc]
+
+
+def _names(tools: Sequence[str] | ToolSource | None) -> tuple[str, ...] | None:
+    if tools is None or hasattr(tools, "problems"):
+        return None
+    if isinstance(tools, str):
+        raise ConfigError(f"tools must be a list of names, not the text {tools!r}")
+    return tuple(tools)  # type: ignore[arg-type]
+
+
+def _replacement(tools: Sequence[str] | ToolSource | None) -> ToolSource | None:
+    return tools if tools is not None and hasattr(tools, "problems") else None  # type: ignore[return-value]
+
+
+def _user_message(value: MessageLike | str) -> UserMessage:
+    message = as_message(value)
+    if not isinstance(message, UserMessage):
+        raise InvalidMessageError("only user messages can be sent; instructions go to system_prompt")
+    if is_blank(message.content):
+        raise InvalidMessageError("the message is empty; say something, or use resume()")
+    return message
+
+
+def _check_limits(max_rounds: int | None, budget: int | None, output: int | None) -> None:
+    given = {"max_rounds": max_rounds, "run_token_budget": budget, "max_output_tokens": output}
+    problems = [f"{name} must be positive" for name, value in given.items() if value is not None and value <= 0]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _output_spec(schema: OutputSchema | None) -> StructuredOutputSpec | None:
+    if schema is None or isinstance(schema, StructuredOutputSpec):
+        return schema
+    if isinstance(schema, dict):
+        return StructuredOutputSpec(str(schema.get("title") or "answer"), schema)
+    signature = importlib.import_module("loopwright.tools.signature")
+    return StructuredOutputSpec(schema.__name__, signature.schema_of_type(schema))
+
+
+def _validate(schema: dict[str, Any], value: Any) -> str | None:
+    # The validator takes longer to load than everything else together; a process that validates nothing never pays.
+    return str(problem) if (problem := importlib.import_module("loopwright.tools.validation").schema_problems(schema, value)) else None
