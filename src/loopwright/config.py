@@ -79,6 +79,21 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ConfigError(problems)
 
 
-_POSITIVE = ("max_rounds", "max_parallel_tools", "tool_timeout_s", "tool_output_limit", "lease_ttl_s", "loop_stall_s", "checkpoint_every")
-_NOT_NEGATIVE = ("max_continuations", "max_corrections", "max_completion_vetoes", "stop_grace_s", "lease_wait_s", "session_cache_size")
+_POSITIVE = (
+    "max_rounds",
+    "max_parallel_tools",
+    "tool_timeout_s",
+    "tool_output_limit",
+    "lease_ttl_s",
+    "loop_stall_s",
+    "checkpoint_every",
+)
+_NOT_NEGATIVE = (
+    "max_continuations",
+    "max_corrections",
+    "max_completion_vetoes",
+    "stop_grace_s",
+    "lease_wait_s",
+    "session_cache_size",
+)
 _POSITIVE_OR_NONE = ("max_output_tokens", "run_token_budget")

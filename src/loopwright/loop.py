@@ -10,7 +10,7 @@ import asyncio
 import importlib
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from .config import AgentLoopConfig
 from .core.result import FollowUpQueued, StatefulResult
@@ -18,6 +18,7 @@ from .engine.actor import ACTORS
 from .engine.admission import Admission, SendOptions
 from .engine.answers import Answers
 from .engine.bus import AgentEventBus
+from .engine.draining import InFlight
 from .engine.hooks import AgentHooks
 from .engine.inspection import SessionStats, pending_of, read_messages, stats_of
 from .engine.kernel import Kernel
@@ -32,7 +33,7 @@ from .model.specs import StructuredOutputSpec
 from .ports.ambient import Ambient, RealAmbient
 from .ports.cancellation import Stop
 from .ports.llm import LLMService
-from .ports.store import EncodedRecord, NewSession
+from .ports.store import Durability, EncodedRecord, NewSession
 from .ports.store_admin import SchemaPolicy, SessionStore
 from .ports.tool import ToolDefinition, ToolSource
 from .stores.dsn import open_store
@@ -63,7 +64,7 @@ class StatefulAgentLoop:
         hooks: AgentHooks | None = None,
         event_bus: AgentEventBus | None = None,
         schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
-        durability: str = "barrier",
+        durability: Durability = "barrier",
         ambient: Ambient | None = None,
     ) -> None:
         """Opens the store at once; the model is reached with the first send.
@@ -80,7 +81,7 @@ class StatefulAgentLoop:
         if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
         service = create_llm_service(llm) if isinstance(llm, str) else llm
-        self._store = store or open_store(_path(dsn), schema=schema, durability=durability)  # type: ignore[arg-type]
+        self._store = store or open_store(_path(dsn), schema=schema, durability=durability)
         self._kernel = Kernel(
             store=self._store,
             llm=service,
@@ -93,8 +94,7 @@ class StatefulAgentLoop:
         )
         self._admission = Admission(self._kernel)
         self._answers = Answers(self._kernel, self._admission)
-        self._running = 0
-        self._quiet: asyncio.Event | None = None
+        self._in_flight = InFlight()
         self._closed = False
 
     async def __aenter__(self) -> StatefulAgentLoop:
@@ -294,12 +294,7 @@ class StatefulAgentLoop:
         if self._closed:
             return
         self._closed = True
-        if self._running:
-            self._quiet = asyncio.Event()
-            try:
-                await asyncio.wait_for(self._quiet.wait(), drain_timeout_s)
-            except TimeoutError:
-                pass
+        await self._in_flight.drained(drain_timeout_s)
         await self._kernel.bus.drain()
         self._kernel.keeper.stop()
         if self._owned_store:
@@ -308,30 +303,13 @@ class StatefulAgentLoop:
         if self._owned_llm:
             await self._kernel.llm.aclose()
 
-    def _counted(self) -> _Counted:
+    def _counted(self) -> InFlight:
         self._check_open()
-        return _Counted(self)
+        return self._in_flight
 
     def _check_open(self) -> None:
         if self._closed:
             raise LoopClosedError("this loop is closed; open a new StatefulAgentLoop on the same dsn")
-
-
-class _Counted:
-    """Counts a running call, so that `aclose` can wait for it."""
-
-    __slots__ = ("_loop",)
-
-    def __init__(self, loop: StatefulAgentLoop) -> None:
-        self._loop = loop
-
-    async def __aenter__(self) -> None:
-        self._loop._running += 1
-
-    async def __aexit__(self, *_: object) -> None:
-        self._loop._running -= 1
-        if self._loop._running == 0 and self._loop._quiet is not None:
-            self._loop._quiet.set()
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
@@ -346,22 +324,29 @@ def _path(dsn: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
     return os.path.join(".loopwright", "sessions.db")
 
 
+def _is_registry(tools: object) -> TypeGuard[ToolSource]:
+    """True for a source of tools, false for a list of them or of their names."""
+    return hasattr(tools, "problems") and hasattr(tools, "get")
+
+
 def _registry(tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]]) -> ToolSource:
-    if hasattr(tools, "problems") and hasattr(tools, "get"):
-        return tools  # type: ignore[return-value]
-    return ToolRegistry.of(*tools)  # type: ignore[misc]
+    return tools if _is_registry(tools) else ToolRegistry.of(*_each(tools))
+
+
+def _each(tools: Any) -> list[Any]:
+    return list(tools)
 
 
 def _names(tools: Sequence[str] | ToolSource | None) -> tuple[str, ...] | None:
-    if tools is None or hasattr(tools, "problems"):
+    if tools is None or _is_registry(tools):
         return None
     if isinstance(tools, str):
         raise ConfigError(f"tools must be a list of names, not the text {tools!r}")
-    return tuple(tools)  # type: ignore[arg-type]
+    return tuple([str(name) for name in _each(tools)])
 
 
 def _replacement(tools: Sequence[str] | ToolSource | None) -> ToolSource | None:
-    return tools if tools is not None and hasattr(tools, "problems") else None  # type: ignore[return-value]
+    return tools if _is_registry(tools) else None
 
 
 def _user_message(value: MessageLike | str) -> UserMessage:
@@ -391,4 +376,5 @@ def _output_spec(schema: OutputSchema | None) -> StructuredOutputSpec | None:
 
 def _validate(schema: dict[str, Any], value: Any) -> str | None:
     # The validator takes longer to load than everything else together; a process that validates nothing never pays.
-    return str(problem) if (problem := importlib.import_module("loopwright.tools.validation").schema_problems(schema, value)) else None
+    problem: str | None = importlib.import_module("loopwright.tools.validation").schema_problems(schema, value)
+    return problem

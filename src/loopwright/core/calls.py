@@ -7,7 +7,7 @@ Read next: `engine/tool_call.py`.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -45,12 +45,20 @@ def as_content(value: Any) -> str | tuple[TextPart | ImagePart | FilePart, ...]:
         return "ok"
     if isinstance(value, str):
         return value
-    if isinstance(value, tuple) and value and all(isinstance(p, TextPart | ImagePart | FilePart) for p in value):
+    if _are_parts(value):
         return value
     try:
         return encode(value).decode()
     except (TypeError, ValueError):
         return str(value)
+
+
+def _are_parts(value: Any) -> TypeGuard[tuple[TextPart | ImagePart | FilePart, ...]]:
+    """True for a tuple of message parts that is not empty."""
+    if not isinstance(value, tuple):
+        return False
+    parts: tuple[object, ...] = value
+    return parts != () and all(isinstance(p, TextPart | ImagePart | FilePart) for p in parts)
 
 
 def as_data(value: Any) -> Any:
@@ -95,7 +103,9 @@ def aborted(state: State, reason: str) -> list[ToolFinished]:
     results: list[ToolFinished] = []
     for call in state.open_calls():
         doubtful = call.started is not None and call.started.effect == "once"
-        text = f"<aborted: {reason}; it was running and may have had its effect>" if doubtful else f"<aborted: {reason}>"
+        text = (
+            f"<aborted: {reason}; it was running and may have had its effect>" if doubtful else f"<aborted: {reason}>"
+        )
         key = idempotency_key(state.facts.session_id, call.position, call.index)
         status: ResultStatus = "uncertain" if doubtful else "aborted"
         results.append(ToolFinished(call.call.id, call.call.name, status, text, key=key))

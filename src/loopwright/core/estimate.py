@@ -20,7 +20,9 @@ PICTURE = 800
 def message_tokens(message: Message) -> int:
     """A rough count for one message."""
     if isinstance(message, AssistantMessage):
-        size = len(message.text) + len(message.reasoning) + sum(len(c.arguments) + len(c.name) for c in message.tool_calls)
+        size = (
+            len(message.text) + len(message.reasoning) + sum(len(c.arguments) + len(c.name) for c in message.tool_calls)
+        )
         return size // CHARS_PER_TOKEN + OVERHEAD
     content = message.content
     others = 0 if isinstance(content, str) else sum(1 for p in content if getattr(p, "text", None) is None)
@@ -29,4 +31,6 @@ def message_tokens(message: Message) -> int:
 
 def estimated(input_tokens: int, output_characters: int) -> Usage:
     """Usage of one call from what is known about it, marked as estimated."""
-    return Usage(input_tokens=input_tokens, output_tokens=-(-output_characters // CHARS_PER_TOKEN), calls=1, estimated=True)
+    return Usage(
+        input_tokens=input_tokens, output_tokens=-(-output_characters // CHARS_PER_TOKEN), calls=1, estimated=True
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -58,7 +58,7 @@ def parse_structured(text: str, spec: StructuredOutputSpec, validate: Validate) 
             reason, error = "invalid_json", f"the JSON cannot be read: {failure}"
             continue
         if isinstance(found, dict):
-            return _validated(found, spec, validate)
+            return _validated(cast("dict[str, Any]", found), spec, validate)
         reason, error = "not_object", f"expected a JSON object, got {type(found).__name__}"
     return Unfit(reason, error)
 

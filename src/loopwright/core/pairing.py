@@ -54,8 +54,10 @@ def align(messages: Sequence[Message]) -> list[Message]:
         while index < len(messages) and isinstance(result := messages[index], ToolResultMessage):
             results.setdefault(result.call_id, result)
             index += 1
-        for call in message.tool_calls:
-            aligned.append(results.get(call.id) or ToolResultMessage(call.id, call.name, LOST_RESULT, ok=False))
+        aligned.extend(
+            results.get(call.id) or ToolResultMessage(call.id, call.name, LOST_RESULT, ok=False)
+            for call in message.tool_calls
+        )
     return aligned
 
 

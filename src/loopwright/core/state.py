@@ -351,4 +351,3 @@ def checkpoint_of(state: State) -> StateCheckpointed:
 def facts_of(checkpoint: StateCheckpointed) -> Facts:
     """The facts that a checkpoint stores. Raises `msgspec.ValidationError` when this version cannot read them."""
     return msgspec.convert(checkpoint.facts, Facts)
-

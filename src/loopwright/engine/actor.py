@@ -12,7 +12,7 @@ import contextlib
 import contextvars
 import threading
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from ..core.state import State
@@ -26,7 +26,19 @@ _running: contextvars.ContextVar[tuple[Actor, ...]] = contextvars.ContextVar("lo
 class Actor:
     """A session in this process."""
 
-    __slots__ = ("_held", "_mutex", "_waiting", "inbox_seen", "inbox_seq", "key", "pins", "scratch", "session_id", "state", "token")
+    __slots__ = (
+        "_held",
+        "_mutex",
+        "_waiting",
+        "inbox_seen",
+        "inbox_seq",
+        "key",
+        "pins",
+        "scratch",
+        "session_id",
+        "state",
+        "token",
+    )
 
     def __init__(self, key: tuple[str, str]) -> None:
         self.key = key
@@ -97,17 +109,16 @@ class Actor:
                     return
                 loop, place = self._waiting.popleft()
             try:
-                loop.call_soon_threadsafe(_hand_over, self, place)
+                loop.call_soon_threadsafe(self._hand_over, place)
             except RuntimeError:
                 continue  # that event loop is closed; its waiter is gone with it
             return
 
-
-def _hand_over(actor: Actor, place: asyncio.Future[None]) -> None:
-    if place.cancelled():
-        actor._pass_on()  # noqa: SLF001 - the same module: the turn goes to the next in line
-    else:
-        place.set_result(None)
+    def _hand_over(self, place: asyncio.Future[None]) -> None:
+        if place.cancelled():
+            self._pass_on()
+        else:
+            place.set_result(None)
 
 
 class ActorTable:
@@ -121,7 +132,7 @@ class ActorTable:
         return len(self._actors)
 
     @contextlib.asynccontextmanager
-    async def turn(self, identity: str, session_id: str, keep: int) -> AsyncIterator[Actor]:
+    async def turn(self, identity: str, session_id: str, keep: int) -> AsyncGenerator[Actor]:
         """The session's actor with the turn taken; at most `keep` idle sessions stay warm afterwards."""
         actor = self.pin(identity, session_id)
         try:
@@ -163,7 +174,9 @@ class ActorTable:
     def drop(self, identity: str, session_id: str | None = None) -> None:
         """Forgets idle sessions of a store: one, or all."""
         with self._lock:
-            for key in [k for k, a in self._actors.items() if k[0] == identity and session_id in (None, k[1]) and a.pins == 0]:
+            for key in [
+                k for k, a in self._actors.items() if k[0] == identity and session_id in (None, k[1]) and a.pins == 0
+            ]:
                 del self._actors[key]
 
 

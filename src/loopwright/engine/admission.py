@@ -347,7 +347,7 @@ class Admission:
         return result_of(state)
 
 
-class _Inside(Exception):  # noqa: N818 - a wrapper, never seen outside of this module
+class _Inside(Exception):
     """Carries an error of a run past the admission's own handling of the same classes."""
 
     def __init__(self, error: Exception) -> None:

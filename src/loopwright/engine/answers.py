@@ -14,7 +14,7 @@ from ..core.result import StatefulResult
 from ..core.state import OpenCall, State
 from ..model.codec import decode_record
 from ..model.errors import InteractionError, InvalidMessageError, SessionBusyError, ToolResultError
-from ..model.records import Interaction, QuestionAnswered, Record, ToolFinished
+from ..model.records import Interaction, QuestionAnswered, Record, ResultStatus, ToolFinished
 from ..ports.store import InboxItem
 from ..ports.tool import ToolHandlerResult
 from .actor import ACTORS
@@ -42,7 +42,9 @@ class Answers:
             records: list[Record] = [QuestionAnswered(interaction_id, data, by)]
             if call.question.kind != "approval":
                 key = idempotency_key(session_id, call.position, call.index)
-                records.append(ToolFinished(call.call.id, call.call.name, "answered", as_content(value), data=data, key=key))
+                records.append(
+                    ToolFinished(call.call.id, call.call.name, "answered", as_content(value), data=data, key=key)
+                )
             await turn.journal.commit(records, sync=True)
 
         return await self._accept_and_run(session_id, accept)
@@ -108,7 +110,9 @@ class Answers:
         for row in await self.kernel.store.read(session_id):
             if row.kind == "question_answered":
                 record = decode_record(row.kind, row.version, row.body)
-                answered = answered or (isinstance(record, QuestionAnswered) and record.interaction_id == interaction_id)
+                answered = answered or (
+                    isinstance(record, QuestionAnswered) and record.interaction_id == interaction_id
+                )
         open_ids = [c.question.id for c in state.batch if c.waits_for_person and c.question is not None]
         return InteractionError(session_id, interaction_id, open_ids=open_ids, answered=answered)
 
@@ -129,7 +133,6 @@ class Answers:
             raise ToolResultError(session_id, call_id, "it waits for a person; use submit_input()")
         key = idempotency_key(session_id, call.position, call.index)
         if isinstance(value, ToolHandlerResult):
-            status = "finished" if value.ok else "failed"
+            status: ResultStatus = "finished" if value.ok else "failed"
             return ToolFinished(call_id, call.call.name, status, value.content, data=as_data(value.data), key=key)
         return ToolFinished(call_id, call.call.name, "finished", as_content(value), key=key)
-

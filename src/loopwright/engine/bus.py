@@ -37,9 +37,9 @@ class AgentEventBus:
         """Types somebody listens to; an event of another type need not be made."""
         self.dropped = 0
 
-    def subscribe(self, handler: Subscriber, type: AgentEventType | str | None = None) -> Callable[[], None]:
+    def subscribe(self, handler: Subscriber, event_type: AgentEventType | str | None = None) -> Callable[[], None]:
         """Adds a subscriber for one type or, without it, all; returns how to unsubscribe."""
-        kind = AgentEventType(type) if type is not None else None
+        kind = AgentEventType(event_type) if event_type is not None else None
         group = self._all if kind is None else self._by_type.setdefault(kind, [])
         group.append(handler)
         self._update()
@@ -62,7 +62,7 @@ class AgentEventBus:
                 waiting = handler(event)
                 if waiting is not None and hasattr(waiting, "__await__"):
                     self._queues[handler] = _Queue(handler, waiting, self._queue_size)
-            except Exception:
+            except Exception:  # noqa: BLE001 - the observer boundary: a subscriber cannot hurt a run
                 _log.exception("an event subscriber raised; the run is not affected")
 
     async def drain(self, timeout_s: float = 5.0) -> None:
@@ -100,7 +100,7 @@ class _Queue:
             try:
                 if pending is not None:
                     await pending
-            except Exception:
+            except Exception:  # noqa: BLE001 - the observer boundary: a subscriber cannot hurt a run
                 _log.exception("an event subscriber raised; the run is not affected")
             if not self.backlog:
                 return

@@ -35,11 +35,17 @@ class AgentHooks:
         self._points: dict[HookPoint, list[_Registered]] = {}
 
     def register(
-        self, point: HookPoint | str, handler: HookHandler, *, order: int = 0, name: str | None = None, replace: bool = False
+        self,
+        point: HookPoint | str,
+        handler: HookHandler,
+        *,
+        order: int = 0,
+        name: str | None = None,
+        replace: bool = False,
     ) -> str:
         """Adds a hook and returns its name (default: the function's). Raises `ConfigError` when the name is taken."""
         point = _point(point)
-        label = name or getattr(handler, "__qualname__", repr(handler))
+        label = name or str(getattr(handler, "__qualname__", repr(handler)))
         chain = self._points.setdefault(point, [])
         taken = [r for r in chain if r.name == label]
         if taken and name is not None and not replace:
@@ -50,7 +56,9 @@ class AgentHooks:
         chain.sort(key=lambda r: r.order)
         return label
 
-    def on(self, point: HookPoint | str, *, order: int = 0, name: str | None = None) -> Callable[[HookHandler], HookHandler]:
+    def on(
+        self, point: HookPoint | str, *, order: int = 0, name: str | None = None
+    ) -> Callable[[HookHandler], HookHandler]:
         """Decorator form of `register`."""
 
         def add(handler: HookHandler) -> HookHandler:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -27,7 +27,14 @@ from ..model.errors import (
     StoreCorruptError,
     StoreRolledBackError,
 )
-from ..model.records import AssistantMessageAdded, AttemptFailed, HistoryRepaired, Record, SendStarted, StateCheckpointed
+from ..model.records import (
+    AssistantMessageAdded,
+    AttemptFailed,
+    HistoryRepaired,
+    Record,
+    SendStarted,
+    StateCheckpointed,
+)
 from ..model.usage import NO_USAGE
 from ..ports.store import (
     Acquire,
@@ -44,8 +51,8 @@ from ..ports.store import (
     Transition,
 )
 from .actor import Actor
-from .kernel import Kernel
 from .keeper import Held
+from .kernel import Kernel
 
 T = TypeVar("T")
 
@@ -76,8 +83,8 @@ class Journal:
         self.lease: Lease | None = None
         self.takeovers = 0
         self.format = 1
-        self.on_fenced = _ignore
-        self.on_inbox = _ignore_seq
+        self.on_fenced: Callable[[], None] = _ignore
+        self.on_inbox: Callable[[int], None] = _ignore_seq
         self.stop_floor = 0
         """Stop items up to this inbox number were meant for an earlier run."""
         self._stops: list[str] = []
@@ -272,8 +279,8 @@ class Journal:
             checkpoint = state.position
             encoded.append(self._encoded(snapshot := checkpoint_of(state), at))
             apply(state, snapshot, at)
-        for record in encoded:
-            needs = max(needs, format_of(record.kind, record.version))
+        for row in encoded:
+            needs = max(needs, format_of(row.kind, row.version))
         change = HeadChange(
             status=status_of(state),
             checkpoint=checkpoint,

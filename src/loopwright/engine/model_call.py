@@ -23,6 +23,7 @@ from ..model.errors import (
 from ..model.events import (
     AgentEventType,
     AttemptDiscarded,
+    EventData,
     LLMCallCompleted,
     LLMCallStarted,
     LLMRetryAttempted,
@@ -31,7 +32,7 @@ from ..model.events import (
     ToolArgumentsDelta,
 )
 from ..model.records import AttemptFailed
-from ..model.usage import NO_USAGE, Usage
+from ..model.usage import Usage
 from ..ports.cancellation import CancellationToken
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
 from .kernel import Kernel
@@ -64,11 +65,13 @@ class CallStopped(Struct, frozen=True):
 class ModelCall:
     """One logical call; an object because events, usage and text of the attempt in flight belong together."""
 
-    def __init__(self, kernel: Kernel, session_id: str, request: LLMRequest, *, round: int, window_tokens: int) -> None:
+    def __init__(
+        self, kernel: Kernel, session_id: str, request: LLMRequest, *, round_index: int, window_tokens: int
+    ) -> None:
         self._kernel = kernel
         self._session_id = session_id
         self._request = request
-        self._round = round
+        self._round = round_index
         self._window_tokens = window_tokens
         self._failures: list[AttemptFailed] = []
         self._call_id = ""
@@ -94,9 +97,7 @@ class ModelCall:
             if isinstance(outcome, TimedOut):
                 late = LLMTimeout(elapsed, self._attempt, policy.total_timeout_s or 0.0)
                 return NoReply(late, True, self._attempt, tuple(self._failures))
-            advice = after_failure(
-                policy, outcome, attempt=self._attempt, elapsed_s=elapsed, jitter=ambient.random()
-            )
+            advice = after_failure(policy, outcome, attempt=self._attempt, elapsed_s=elapsed, jitter=ambient.random())
             if isinstance(advice, GiveUp):
                 return self._given_up(outcome, advice)
             self._emit(
@@ -120,7 +121,9 @@ class ModelCall:
             return NoReply(exhausted, True, self._attempt, failures)
         return NoReply(error, isinstance(error, LLMContextOverflowError), self._attempt, failures)
 
-    async def _try(self, token: CancellationToken, left_s: float | None) -> LLMResponse | Stopped | TimedOut | Exception:
+    async def _try(
+        self, token: CancellationToken, left_s: float | None
+    ) -> LLMResponse | Stopped | TimedOut | Exception:
         """One attempt with its pair of events; what it cost without a reply is noted as a failure."""
         kernel = self._kernel
         self._call_id = f"r{self._round}.a{self._attempt}"
@@ -133,7 +136,7 @@ class ModelCall:
             raced = await race(self._work(), token, timeout_s=left_s, grace_s=kernel.config.stop_grace_s)
             kernel.ambient.reach("model.after")
             outcome = self._checked(raced.value) if isinstance(raced, Won) else raced
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a host's service may raise anything; the retry rule judges it
             outcome = error
         duration = kernel.ambient.monotonic() - began
         if isinstance(outcome, LLMResponse):
@@ -209,12 +212,12 @@ class ModelCall:
             self._model,
             duration,
             code is None,
-            usage or NO_USAGE,
+            usage,
             code,
         )
 
-    def _emit(self, kind: AgentEventType, make: Callable[..., object], *args: object) -> None:
-        self._kernel.emit(self._session_id, kind, make, *args, round_index=self._round)  # type: ignore[arg-type]
+    def _emit(self, kind: AgentEventType, make: Callable[..., EventData], *args: object) -> None:
+        self._kernel.emit(self._session_id, kind, make, *args, round_index=self._round)
 
 
 _DELTAS = frozenset(

@@ -74,7 +74,7 @@ class ModelTurn:
         if given is not None:
             return await self._reply(given, ())
         call = ModelCall(
-            run.kernel, run.session_id, request, round=self.step.round, window_tokens=run.state.tokens
+            run.kernel, run.session_id, request, round_index=self.step.round, window_tokens=run.state.tokens
         )
         outcome = await call.run(run.token)
         if isinstance(outcome, CallStopped):

@@ -167,7 +167,8 @@ class Run:
             )
             await hooks.run(HookPoint.ROUND_START, starting)
             if starting.directive is HookDirective.BREAK:
-                return await self._finish(Finish("completed", context.send.answer))
+                await self._finish(Finish("completed", context.send.answer))
+                return
         context.emit(AgentEventType.ROUND_STARTED, RoundStarted, context.send.start.max_rounds)
         reply = await ModelTurn(context, step).take()
         if isinstance(reply, TurnSkipped):
@@ -198,7 +199,8 @@ class Run:
         context = self.context
         added = reply.added
         if added is None:
-            return await self._cut_while_thinking(reply)
+            await self._cut_while_thinking(reply)
+            return
         if added.message.tool_calls:
             await self.journal.commit([*reply.records, added])
             return
@@ -219,7 +221,9 @@ class Run:
             return
         text = "the model reached the output limit while thinking; raise max_output_tokens"
         self.error = LLMError(text)
-        await self._finish(Finish("degraded", f"[degraded: {text}]", None, LLMError.code, None, text), also=reply.records)
+        await self._finish(
+            Finish("degraded", f"[degraded: {text}]", None, LLMError.code, None, text), also=reply.records
+        )
 
     async def _vetoed(self, final_text: str) -> bool:
         """Asks completion hooks; True when one wants the model to go on, the message for it is in `_veto`."""
@@ -265,10 +269,10 @@ class Run:
     async def _finish(self, step: Finish, *, also: Sequence[Record] = (), vetoable: bool = True) -> None:
         """Ends the send and gives the lease back, unless something arrived for it in the meantime."""
         context = self.context
-        if vetoable and step.outcome == "completed" and not also and context.send.replied:
-            if await self._vetoed(step.final_text):
-                await self.journal.commit(self._vetoes())
-                return
+        completing = vetoable and step.outcome == "completed" and not also and context.send.replied
+        if completing and await self._vetoed(step.final_text):
+            await self.journal.commit(self._vetoes())
+            return
         answer, rounds = context.send.answer, context.send.rounds
         for record in also:
             if isinstance(record, AssistantMessageAdded):

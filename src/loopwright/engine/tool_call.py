@@ -32,7 +32,7 @@ from ..model.records import (
 )
 from ..ports.cancellation import CancellationToken
 from ..ports.hook import HookDirective, HookPoint, ToolAfterContext, ToolBeforeContext, ToolErrorContext
-from ..ports.tool import InputNeeded, ToolDefinition, ToolHandlerResult, UnknownOutcome
+from ..ports.tool import InputNeeded, Reconcile, ToolDefinition, ToolHandlerResult, UnknownOutcome
 from ..prompts import prompt
 from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
@@ -42,7 +42,16 @@ from .threads import in_thread
 class HandlerContext:
     """What a handler gets; see `ports.tool.ToolContext` for the promises."""
 
-    __slots__ = ("_run", "call_id", "cancellation", "idempotency_key", "round_index", "scratch", "session_id", "tool_name")
+    __slots__ = (
+        "_run",
+        "call_id",
+        "cancellation",
+        "idempotency_key",
+        "round_index",
+        "scratch",
+        "session_id",
+        "tool_name",
+    )
 
     def __init__(self, run: RunContext, call: OpenCall, name: str, key: str, token: CancellationToken) -> None:
         self._run = run
@@ -127,7 +136,9 @@ class ToolRun:
         )
         await run.kernel.hooks.run(HookPoint.TOOL_BEFORE, context)
         if context.question is not None and not call.answered:
-            await self.ask(InputNeeded(context.question, "approval", context.options, None, {"arguments": context.arguments}))
+            await self.ask(
+                InputNeeded(context.question, "approval", context.options, None, {"arguments": context.arguments})
+            )
             return False
         if context.directive in (HookDirective.SKIP, HookDirective.BREAK):
             await self.answer("refused", context.output or f"the call of {self.name} was not permitted")
@@ -184,12 +195,13 @@ class ToolRun:
                 raise
             except Exception as error:  # noqa: BLE001 - the tool boundary: any failure is an answer for the model
                 if await self._failed(error, last=last):
-                    return
+                    return None
                 continue
             if isinstance(raced, Won):
                 return await self._returned(raced.value)
             token.cancel("the call was stopped")
             return await self._left(raced, limit)
+        return None
 
     async def _call(self, tool: ToolDefinition, context: HandlerContext) -> Any:
         handler = tool.handler
@@ -255,15 +267,13 @@ class ToolRun:
                 run.session_id, self.call.call.id, started.name, started.arguments, started.key, self.call.started_at
             )
             try:
-                found = self.tool.reconcile(unknown)
-                if inspect.isawaitable(found):
-                    raced = await race(
-                        found,  # type: ignore[arg-type]
-                        run.token,
-                        timeout_s=self.tool.timeout_s or run.kernel.config.tool_timeout_s,
-                        grace_s=run.kernel.config.stop_grace_s,
-                    )
-                    found = raced.value if isinstance(raced, Won) else None
+                raced = await race(
+                    _reconciled(self.tool.reconcile, unknown),
+                    run.token,
+                    timeout_s=self.tool.timeout_s or run.kernel.config.tool_timeout_s,
+                    grace_s=run.kernel.config.stop_grace_s,
+                )
+                found = raced.value if isinstance(raced, Won) else None
             except Exception as error:  # noqa: BLE001 - the tool boundary: a failing reconcile knows nothing
                 run.note(f"reconcile of {started.name} raised {type(error).__name__}: {error}")
                 found = None
@@ -278,7 +288,9 @@ class ToolRun:
         intent, self.intent = self.intent, None
         return [intent] if intent is not None else []
 
-    async def answer(self, status: ResultStatus, content: Any, *, data: Any = None, also: list[Record] | None = None) -> None:
+    async def answer(
+        self, status: ResultStatus, content: Any, *, data: Any = None, also: list[Record] | None = None
+    ) -> None:
         """Makes the result durable, cut to its limit, after the hooks saw it."""
         run = self.run_context
         failed = status not in ("finished", "answered")
@@ -321,7 +333,9 @@ class ToolRun:
         )
 
     async def _within_limit(self, content: Any) -> tuple[Any, str | None]:
-        limit = (self.tool.output_limit if self.tool is not None else None) or self.run_context.kernel.config.tool_output_limit
+        limit = (
+            self.tool.output_limit if self.tool is not None else None
+        ) or self.run_context.kernel.config.tool_output_limit
         text = content_text(content)
         if len(text) <= limit:
             return content, None
@@ -329,3 +343,8 @@ class ToolRun:
         artifact = await self.run_context.kernel.store.put_artifact(self.run_context.session_id, data, "text/plain")
         pointer = f"read_output(artifact_id={artifact.artifact_id!r}, offset=...) reads the rest"
         return shortened(content, limit, pointer), artifact.artifact_id
+
+
+async def _reconciled(ask: Reconcile, unknown: UnknownOutcome) -> ToolHandlerResult | str | None:
+    found = ask(unknown)
+    return await found if inspect.isawaitable(found) else found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json as _json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -34,7 +34,7 @@ UPGRADES: dict[tuple[str, int], Upgrade] = {}
 """(kind, version) → the pure step that makes the JSON object of the next version."""
 
 _encoder = msgspec.json.Encoder()
-_record_decoder = msgspec.json.Decoder(Record)
+_record_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 
 def encode(value: Any) -> bytes:
@@ -50,7 +50,7 @@ def decode(body: bytes, as_type: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=as_type)
     except msgspec.DecodeError:
-        return _decode_slowly(body, as_type)
+        return cast("T", _decode_slowly(body, as_type))
 
 
 def encode_record(record: Record) -> tuple[str, int, bytes]:
@@ -69,7 +69,7 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
         try:
             return _record_decoder.decode(body)
         except msgspec.DecodeError:
-            return _decode_slowly(body, Record)
+            return cast("Record", _decode_slowly(body, Record))
     try:
         value = _json.loads(body)
     except ValueError as error:
@@ -79,7 +79,7 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
         if upgrade is None:
             raise StoreCorruptError(f"no way to read version {step} of a {kind} record")
         value = upgrade(value)
-    return _convert(value, Record)
+    return cast("Record", _convert(value, Record))
 
 
 def format_of(kind: str, version: int) -> int:

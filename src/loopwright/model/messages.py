@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct, json
 
@@ -72,7 +72,7 @@ class ToolCall(Struct, frozen=True, tag_field="type", tag="tool_call"):
         value = json.decode(self.arguments.encode("utf-8", "replace"))
         if not isinstance(value, dict):
             raise ValueError(f"arguments must be a JSON object, not {type(value).__name__}")
-        return value
+        return cast("dict[str, Any]", value)
 
 
 class ProviderState(Struct, frozen=True):
@@ -209,10 +209,9 @@ def _assistant(value: Mapping[str, Any]) -> AssistantMessage:
         parts.append(TextPart(text))
     for index, call in enumerate(value.get("tool_calls") or ()):
         function = call.get("function") or call
-        arguments = function.get("arguments", "")
-        if not isinstance(arguments, str):
-            arguments = json.encode(arguments).decode()
-        parts.append(ToolCall(str(call.get("id") or f"call_{index}"), str(function.get("name", "")), arguments))
+        arguments: Any = function.get("arguments", "")
+        text = str(arguments) if isinstance(arguments, str) else json.encode(arguments).decode()
+        parts.append(ToolCall(str(call.get("id") or f"call_{index}"), str(function.get("name", "")), text))
     return AssistantMessage(tuple(parts))
 
 
@@ -223,7 +222,7 @@ def _content(value: Any) -> str | tuple[TextPart | ImagePart | FilePart, ...]:
         return value
     if not isinstance(value, list | tuple):
         raise InvalidMessageError(f"content must be text or a list of parts, not {type(value).__name__}")
-    return tuple([_part(p) for p in value])
+    return tuple([_part(p) for p in cast("list[Any]", value)])
 
 
 def _part(value: Any) -> TextPart | ImagePart | FilePart:
@@ -231,20 +230,33 @@ def _part(value: Any) -> TextPart | ImagePart | FilePart:
         return TextPart(value)
     if isinstance(value, TextPart | ImagePart | FilePart):
         return value
-    kind = value.get("type") if isinstance(value, Mapping) else None
+    part: Mapping[str, Any] = _mapping(value)
+    kind: Any = part.get("type")
     if kind in ("text", "input_text", "output_text"):
-        return TextPart(str(value.get("text", "")))
+        return TextPart(str(part.get("text", "")))
     if kind in ("image_url", "input_image"):
-        target = value.get("image_url") or ""
-        url = target.get("url", "") if isinstance(target, Mapping) else str(target)
-        detail = target.get("detail") if isinstance(target, Mapping) else value.get("detail")
-        media_type, data = _data_url(url, "image/png")
-        return ImagePart(media_type, data, None if data is not None else url, detail=detail)
+        return _image(part)
     if kind in ("file", "input_file"):
-        inner = value.get("file", value)
+        inner = _mapping(part.get("file", part))
         media_type, data = _data_url(str(inner.get("file_data") or ""), "application/pdf")
         return FilePart(media_type, str(inner.get("filename") or ""), data, inner.get("file_url"))
     raise InvalidMessageError(f"unknown content part {kind!r}; use text, image_url or file")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidMessageError(f"a content part must be an object, not {type(value).__name__}")
+    return cast("Mapping[str, Any]", value)
+
+
+def _image(part: Mapping[str, Any]) -> ImagePart:
+    target: Any = part.get("image_url") or ""
+    detail: Any = part.get("detail")
+    if not isinstance(target, str):
+        inner = _mapping(target)
+        target, detail = inner.get("url", ""), inner.get("detail")
+    media_type, data = _data_url(str(target), "image/png")
+    return ImagePart(media_type, data, None if data is not None else str(target), detail=detail)
 
 
 def _data_url(url: str, default_type: str) -> tuple[str, bytes | None]:

@@ -35,7 +35,9 @@ Outcome = Literal[
 InputSource = Literal["send", "inbox", "wrap_up", "continue", "correct", "veto"]
 """Who said a user message: a person or host, the inbox, the engine (round limit, cut reply, wrong output), or a completion hook."""
 
-ResultStatus = Literal["finished", "failed", "invalid", "refused", "skipped", "timed_out", "aborted", "uncertain", "answered"]
+ResultStatus = Literal[
+    "finished", "failed", "invalid", "refused", "skipped", "timed_out", "aborted", "uncertain", "answered"
+]
 """What became of a tool call; all but finished and answered are shown to the model as failures."""
 
 

@@ -88,8 +88,12 @@ class CancellationToken:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[str] = loop.create_future()
 
+        def settle(reason: str) -> None:
+            if not done.done():
+                done.set_result(reason)
+
         def wake(reason: str) -> None:
-            loop.call_soon_threadsafe(lambda: done.done() or done.set_result(reason))
+            loop.call_soon_threadsafe(settle, reason)
 
         unsubscribe = self.on_cancel(wake)
         try:

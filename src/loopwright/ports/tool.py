@@ -101,7 +101,9 @@ HandlerReturn: TypeAlias = str | Mapping[str, Any] | list[Any] | ToolHandlerResu
 ToolHandler: TypeAlias = Callable[[dict[str, Any], ToolContext], Awaitable[Any] | Any]
 """Called with validated arguments; sync handlers run in a thread."""
 
-Reconcile: TypeAlias = Callable[[UnknownOutcome], Awaitable[ToolHandlerResult | str | None] | ToolHandlerResult | str | None]
+Reconcile: TypeAlias = Callable[
+    [UnknownOutcome], Awaitable[ToolHandlerResult | str | None] | ToolHandlerResult | str | None
+]
 """Asks the outside world what became of a call: its result, or None when that cannot be known."""
 
 
