@@ -7,7 +7,7 @@ Read next: `engine/tool_call.py`.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 import msgspec
 
@@ -57,7 +57,7 @@ def _are_parts(value: Any) -> TypeGuard[tuple[TextPart | ImagePart | FilePart, .
     """True for a tuple of message parts that is not empty."""
     if not isinstance(value, tuple):
         return False
-    parts: tuple[object, ...] = value
+    parts = cast("tuple[object, ...]", value)
     return parts != () and all(isinstance(p, TextPart | ImagePart | FilePart) for p in parts)
 
 
