@@ -3,3 +3,19 @@
 Owns: test tools that a user may want as well. Must not know: pytest, except where a module says so.
 Read next: `scripted.py`, `model_server.py`.
 """
+
+from .model_server import ModelServer, RawReply, ServedRequest
+from .scripted import ScriptedLLM, ScriptError, calls, gated
+from .transport_suite import TransportSuite, run_transport_suite
+
+__all__ = [
+    "ModelServer",
+    "RawReply",
+    "ScriptError",
+    "ScriptedLLM",
+    "ServedRequest",
+    "TransportSuite",
+    "calls",
+    "gated",
+    "run_transport_suite",
+]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import importlib
 import json
+import pkgutil
 import socket
 import struct
 import sys
@@ -277,8 +277,7 @@ async def _pause(seconds: float) -> None:
 
 def _load(name: str) -> Model:
     """The model that `module:function` names."""
-    module, _, attribute = name.partition(":")
-    model: Model = getattr(importlib.import_module(module), attribute)
+    model: Model = pkgutil.resolve_name(name)
     return model
 
 
@@ -289,13 +288,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", default="loopwright.testing.model_server:echo_model", help="module:function")
     parser.add_argument("--words", type=int, help="instead of a model: each reply is so many words, one an event")
     given = parser.parse_args(arguments)
-    if given.words is None:
-        model = _load(given.model)
-    else:
-        steady = reply(" ".join(["word"] * given.words))
-
-        def model(request: ServedRequest) -> Reply:
-            return steady
+    steady = reply(" ".join(["word"] * (given.words or 0)))
+    model: Model = _load(given.model) if given.words is None else lambda _: steady
 
     def announce(base_url: str) -> None:
         sys.stdout.write(base_url + "\n")

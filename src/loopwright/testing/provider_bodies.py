@@ -7,16 +7,29 @@ Read next: `model_server.py`.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from ..ports.llm import LLMResponse
+from ..transports.json_values import as_text, objects, section
 from ..transports.reply_chunks import chunks_of
 
 CHAT = "chat"
 RESPONSES = "responses"
 MESSAGES = "messages"
+
+
+# How an item or block looks when it has just begun.
+_EMPTY_ITEM: dict[str, dict[str, Any]] = {
+    "message": {"content": []},
+    "reasoning": {"summary": []},
+    "function_call": {"arguments": ""},
+}
+_EMPTY_BLOCK: dict[str, dict[str, Any]] = {
+    "text": {"text": ""},
+    "thinking": {"thinking": "", "signature": ""},
+    "tool_use": {"input": {}},
+}
 
 
 def protocol_of(path: str) -> str | None:
@@ -128,7 +141,8 @@ def _responses_items(reply: LLMResponse) -> list[dict[str, Any]]:
         summary = [{"type": "summary_text", "text": reply.reasoning}]
         items.append({"type": "reasoning", "id": "rs_test", "summary": summary, "encrypted_content": "opaque"})
     if reply.text or not reply.tool_calls:
-        content = [{"type": "output_text", "text": reply.text, "annotations": []}] if reply.text else []
+        content: list[dict[str, Any]] = [{"type": "output_text", "text": reply.text, "annotations": []}]
+        content = content if reply.text else []
         items.append(
             {"type": "message", "id": "msg_test", "role": "assistant", "status": "completed", "content": content}
         )
@@ -172,7 +186,7 @@ def _responses_events(reply: LLMResponse, model: str) -> Iterator[str]:
     yield event("response.in_progress", response=running)
     for index, item in enumerate(_responses_items(reply)):
         kind = item["type"]
-        empty: dict[str, Any] = {"message": {"content": []}, "reasoning": {"summary": []}, "function_call": {"arguments": ""}}[kind]
+        empty = _EMPTY_ITEM[kind]
         yield event("response.output_item.added", output_index=index, item={**item, **empty})
         if kind == "message":
             for word in _words(reply, "text"):
@@ -237,13 +251,13 @@ def _messages_events(reply: LLMResponse, model: str) -> Iterator[str]:
     def piece(index: int, kind: str, **fields: Any) -> str:
         return event("content_block_delta", index=index, delta={"type": kind, **fields})
 
-    start = {**_messages_document(reply, model), "content": [], "stop_reason": None}
+    start: dict[str, Any] = {**_messages_document(reply, model), "content": [], "stop_reason": None}
     yield event("message_start", message={**start, "usage": {**_messages_usage(reply), "output_tokens": 1}})
     yield event("ping")
     calls = iter(reply.tool_calls)
     for index, block in enumerate(_messages_blocks(reply)):
         kind = block["type"]
-        empty: dict[str, Any] = {"text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}, "tool_use": {"input": {}}}[kind]
+        empty = _EMPTY_BLOCK[kind]
         yield event("content_block_start", index=index, content_block={**block, **empty})
         if kind == "text":
             for word in _words(reply, "text"):
@@ -268,34 +282,31 @@ def asked_turns(protocol: str, body: dict[str, Any]) -> list[tuple[str, str]]:
     """The conversation of a request as (role, text), tool results under the role "tool", calls left out."""
     turns: list[tuple[str, str]] = []
     if protocol == RESPONSES:
-        items = body.get("input") or []
-        if isinstance(items, str):
-            return [("user", items)]
-        for item in items:
+        if isinstance(body.get("input"), str):
+            return [("user", body["input"])]
+        for item in objects(body.get("input")):
             if item.get("type") == "function_call_output":
                 turns.append(("tool", _plain(item.get("output"))))
             elif "role" in item:
                 turns.append((item["role"], _plain(item.get("content"))))
         return turns
-    for message in body.get("messages") or []:
+    for message in objects(body.get("messages")):
         content = message.get("content")
-        results = [b for b in content if b.get("type") == "tool_result"] if isinstance(content, list) else []
+        results = [b for b in objects(content) if b.get("type") == "tool_result"]
         turns.extend([("tool", _plain(block.get("content"))) for block in results])
-        rest = [b for b in content if b.get("type") != "tool_result"] if results else content
+        rest = [b for b in objects(content) if b not in results] if results else content
         if rest or not results:
-            turns.append((message.get("role", ""), _plain(rest)))
+            turns.append((as_text(message.get("role")), _plain(rest)))
     return turns
 
 
 def asked_tools(body: dict[str, Any]) -> list[str]:
     """Names of the tools that a request offers."""
-    tools = body.get("tools") or []
-    return [str((t.get("function") or t).get("name") or t.get("type")) for t in tools]
+    tools = objects(body.get("tools"))
+    return [str((section(t, "function") or t).get("name") or t.get("type")) for t in tools]
 
 
 def _plain(content: Any) -> str:
     if isinstance(content, str):
         return content
-    if not isinstance(content, list):
-        return ""
-    return "".join([str(part.get("text") or "") for part in content if re.search("text", str(part.get("type")))])
+    return "".join([as_text(part.get("text")) for part in objects(content) if "text" in as_text(part.get("type"))])

@@ -19,21 +19,21 @@ from ..model.usage import Usage
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk, ToolCallDelta
 from .anthropic_request import FAMILY, blocks_text, render_messages
 from .http_service import HTTPModelService
+from .json_values import as_object, count, section
 from .lenient_json import decode_lenient
 from .provider_config import LLMProviderConfig
 from .provider_failures import FailureReader
 from .tool_call_parts import unique_ids
-from .usage_numbers import count, section
 from .wire_parts import RenderedRequest, RenderSettings
 
 API_VERSION = "2023-06-01"
 
 
-class _Input(Struct):
+class _MessagesInput(Struct):
     input: Raw = Raw(b"")
 
 
-class _Document(Struct):
+class _MessagesDocument(Struct):
     """A reply, or the start of one: only what is read."""
 
     id: str | None = None
@@ -46,11 +46,11 @@ class _Document(Struct):
     type: str | None = None
 
 
-class _RawDocument(Struct):
+class _MessagesRawDocument(Struct):
     content: list[Raw] | None = None
 
 
-class _Delta(Struct):
+class _MessagesDelta(Struct):
     type: str = ""
     text: str = ""
     thinking: str = ""
@@ -62,22 +62,22 @@ class _Delta(Struct):
     container: Any = None
 
 
-class _Event(Struct):
+class _MessagesEvent(Struct):
     """One event of a stream: only what is read."""
 
     type: str = ""
     index: int = 0
-    delta: _Delta | None = None
+    delta: _MessagesDelta | None = None
     content_block: Raw = Raw(b"")
-    message: _Document | None = None
+    message: _MessagesDocument | None = None
     usage: Any = None
     error: Any = None
 
 
-_DECODER: Final = msgspec.json.Decoder(_Document)
-_RAW_DECODER: Final = msgspec.json.Decoder(_RawDocument)
-_INPUT_DECODER: Final = msgspec.json.Decoder(_Input)
-_EVENT_DECODER: Final = msgspec.json.Decoder(_Event)
+_DECODER: Final = msgspec.json.Decoder(_MessagesDocument)
+_RAW_DECODER: Final = msgspec.json.Decoder(_MessagesRawDocument)
+_INPUT_DECODER: Final = msgspec.json.Decoder(_MessagesInput)
+_EVENT_DECODER: Final = msgspec.json.Decoder(_MessagesEvent)
 
 _FINISH: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
@@ -114,11 +114,10 @@ class MessagesWire:
             raise failures.of_stream(document.error)
         if document.content is None:
             raise ValueError("it has no content")
-        reply = _Reply(host_names)
+        reply = _MessagesReply(host_names)
         reply.start(document)
         for index, (block, text) in enumerate(zip(document.content, _raw_inputs(body, document.content), strict=True)):
-            if isinstance(block, dict):
-                reply.whole_block(index, block, text)
+            reply.whole_block(index, as_object(block) or {}, text)
         return reply.response()
 
     def reader(self, host_names: Mapping[str, str], failures: FailureReader) -> MessagesReader:
@@ -143,7 +142,7 @@ class MessagesReader:
     def __init__(self, host_names: Mapping[str, str], failures: FailureReader) -> None:
         self.ended = False
         self.complete = False
-        self._reply = _Reply(host_names)
+        self._reply = _MessagesReply(host_names)
         self._failures = failures
 
     def read(self, data: bytes) -> list[LLMStreamChunk]:
@@ -174,7 +173,7 @@ class MessagesReader:
         return self._reply.response()
 
 
-class _Block:
+class _MessagesBlock:
     """One content block while it comes in."""
 
     __slots__ = ("call_index", "closed", "data", "given", "json", "text", "thinking")
@@ -212,12 +211,12 @@ class _Block:
             data["input"] = value if isinstance(value, dict) else {"_raw": text}
 
 
-class _Reply:
+class _MessagesReply:
     """All blocks of one reply, whether they came whole or in pieces."""
 
     def __init__(self, host_names: Mapping[str, str]) -> None:
         self._host_names = host_names
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _MessagesBlock] = {}
         self._call_count = 0
         self._usage: dict[str, Any] = {}
         self._stop: str | None = None
@@ -225,21 +224,20 @@ class _Reply:
         self._model = ""
         self._id = ""
 
-    def start(self, document: _Document) -> None:
+    def start(self, document: _MessagesDocument) -> None:
         self._model = document.model or ""
         self._id = document.id or ""
         self._container = document.container
         self._stop = document.stop_reason
-        if isinstance(document.usage, dict):
-            self._usage.update(document.usage)
+        self._usage.update(as_object(document.usage) or {})
 
-    def end(self, delta: _Delta | None, usage: Any) -> None:
+    def end(self, delta: _MessagesDelta | None, usage: Any) -> None:
         if delta is not None:
             self._stop = delta.stop_reason or self._stop
             self._container = delta.container or self._container
-        if isinstance(usage, dict):
-            # Cumulative figures; what is absent or null keeps its first value.
-            self._usage.update({name: value for name, value in usage.items() if value is not None})
+        # Cumulative figures; what is absent or null keeps its first value.
+        given = as_object(usage) or {}
+        self._usage.update({name: value for name, value in given.items() if value is not None})
 
     def whole_block(self, index: int, data: dict[str, Any], given: str) -> None:
         self.open_block(index, data, given)
@@ -247,7 +245,7 @@ class _Reply:
 
     def open_block(self, index: int, data: dict[str, Any], given: str) -> list[LLMStreamChunk]:
         is_call = data.get("type") == "tool_use"
-        block = self._blocks[index] = _Block(data, given, self._call_count if is_call else -1)
+        block = self._blocks[index] = _MessagesBlock(data, given, self._call_count if is_call else -1)
         if is_call:
             self._call_count += 1
             name = str(data.get("name") or "")
@@ -259,7 +257,7 @@ class _Reply:
                 return [LLMStreamChunk(data[field]) if field == "text" else LLMStreamChunk(reasoning=data[field])]
         return []
 
-    def delta(self, index: int, delta: _Delta) -> list[LLMStreamChunk]:
+    def delta(self, index: int, delta: _MessagesDelta) -> list[LLMStreamChunk]:
         block = self._blocks.get(index)
         if block is None:
             raise ValueError(f"a piece for block {index}, which never began")
@@ -314,7 +312,7 @@ class _Reply:
             response_id=self._id,
         )
 
-    def _calls(self, blocks: list[_Block]) -> tuple[ToolCall, ...]:
+    def _calls(self, blocks: list[_MessagesBlock]) -> tuple[ToolCall, ...]:
         found = [block for block in blocks if block.call_index >= 0]
         ids = unique_ids([str(block.data.get("id") or "") for block in found])
         calls: list[ToolCall] = []

@@ -24,6 +24,7 @@ from ..model.messages import (
 )
 from ..model.specs import ToolSpec
 from ..ports.llm import LLMRequest
+from .json_values import objects, section
 from .wire_parts import (
     RenderedRequest,
     RenderSettings,
@@ -57,8 +58,7 @@ def render_messages(request: LLMRequest, settings: RenderSettings, *, stream: bo
     if limit is None:
         raise ConfigError("Anthropic needs an output limit: set max_output_tokens in the config or in the request")
     overrides = {**settings.extra, **request.extra}
-    thinking = overrides.get("thinking")
-    thinks = isinstance(thinking, dict) and thinking.get("type") == "enabled"
+    thinks = section(overrides, "thinking").get("type") == "enabled"
     body: dict[str, Any] = {"model": request.model or settings.model, "max_tokens": limit}
     warmth = temperature(request, settings)
     if warmth is not None and not thinks:  # refused together
@@ -81,7 +81,7 @@ def render_messages(request: LLMRequest, settings: RenderSettings, *, stream: bo
     body["stream"] = stream
     if system:
         body["system"] = "\n\n".join(system)
-    turns = _Turns(names, settings)
+    turns = _MessagesTurns(names, settings)
     turns.write(messages[first:])
     if turns.container is not None:
         body["container"] = turns.container
@@ -106,7 +106,7 @@ def _tool_choice(choice: str, names: WireNames, *, forced: bool) -> dict[str, An
     return {"type": "any"} if choice == "required" else {"type": "tool", "name": names.wire(choice)}
 
 
-class _Turns:
+class _MessagesTurns:
     """Turns that alternate between user and assistant."""
 
     def __init__(self, names: WireNames, settings: RenderSettings) -> None:
@@ -181,17 +181,17 @@ class _Turns:
         blocks = self._kept_blocks(message)
         if blocks is not None:
             return blocks
-        blocks = [{"type": "text", "text": message.text}] if message.text.strip() else []
-        for call in message.tool_calls:
-            blocks.append(
-                {
-                    "type": "tool_use",
-                    "id": self._wire_ids[call.id],
-                    "name": self._names.wire(call.name),
-                    "input": arguments_object(call),
-                }
-            )
-        return blocks
+        texts: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text.strip() else []
+        uses: list[dict[str, Any]] = [
+            {
+                "type": "tool_use",
+                "id": self._wire_ids[call.id],
+                "name": self._names.wire(call.name),
+                "input": arguments_object(call),
+            }
+            for call in message.tool_calls
+        ]
+        return texts + uses
 
     def _kept_blocks(self, message: AssistantMessage) -> list[dict[str, Any]] | None:
         """The provider's own blocks, untouched, as long as they say what the message says; else None.
@@ -199,19 +199,18 @@ class _Turns:
         A call that the message no longer holds is left out: nobody will answer it.
         """
         data = state_data(message, FAMILY, "") or {}
-        blocks = data.get("content")
-        if not isinstance(blocks, list) or blocks_text(blocks) != message.text:
+        blocks = objects(data.get("content"))
+        if not blocks or blocks_text(blocks) != message.text:
             return None
         wanted = {call.id for call in message.tool_calls}
         if not {block.get("id") for block in blocks if block.get("type") == "tool_use"}.issuperset(wanted):
             return None
-        container = data.get("container")
-        self.container = container.get("id") if isinstance(container, dict) and wanted else None
+        self.container = section(data, "container").get("id") if wanted else None
         kept: list[dict[str, Any]] = []
         for block in blocks:
             kind = block.get("type")
             if kind == "tool_use":
-                call_id = block.get("id")
+                call_id = str(block.get("id"))
                 if call_id not in wanted:
                     continue
                 if self._wire_ids[call_id] != call_id:

@@ -7,10 +7,11 @@ Read next: `openai_chat.py`.
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from .json_values import map_texts
 from .wire_parts import clean_text
 
 T = TypeVar("T")
@@ -27,14 +28,4 @@ def decode_lenient(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
         raise
     except ValueError:
         value = json.loads(data.decode("utf-8", "replace").lstrip("\ufeff"), strict=False)
-        return msgspec.convert(_cleaned(value), decoder.type, strict=False)
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, dict):
-        return {_cleaned(k): _cleaned(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_cleaned(v) for v in value]
-    return value
+        return msgspec.convert(map_texts(value, clean_text), decoder.type, strict=False)

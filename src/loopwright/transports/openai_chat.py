@@ -18,59 +18,59 @@ from ..model.specs import FinishReason
 from ..model.usage import Usage
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
 from .http_service import HTTPModelService
+from .json_values import as_object, as_text, count, objects, section
 from .lenient_json import decode_lenient
 from .openai_chat_request import FAMILY, render_chat
 from .provider_config import LLMProviderConfig
 from .provider_failures import FailureReader
 from .tool_call_parts import CallAssembly, CallPiece
-from .usage_numbers import count, section
 from .wire_parts import RenderedRequest, RenderSettings
 
 
-class _Function(Struct):
+class _ChatFunction(Struct):
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
 
 
-class _Call(Struct):
+class _ChatCall(Struct):
     index: int | None = None
     id: str | None = None
-    function: _Function | None = None
+    function: _ChatFunction | None = None
     extra_content: Any = None
     """Gemini's thought signature, which it wants back."""
 
 
-class _Message(Struct):
+class _ChatMessage(Struct):
     content: str | list[Any] | None = None
     # Not every server keeps to text here; what is of another type is not read.
     reasoning_content: Any = None
     reasoning: Any = None
     reasoning_details: Any = None
     refusal: str | None = None
-    tool_calls: list[_Call] | None = None
-    function_call: _Function | None = None
+    tool_calls: list[_ChatCall] | None = None
+    function_call: _ChatFunction | None = None
 
 
-class _Choice(Struct):
+class _ChatChoice(Struct):
     index: int | None = None
-    delta: _Message | None = None
-    message: _Message | None = None
+    delta: _ChatMessage | None = None
+    message: _ChatMessage | None = None
     finish_reason: str | None = None
     error: Any = None
 
 
-class _Document(Struct):
+class _ChatDocument(Struct):
     """A reply, or one chunk of it: only what is read."""
 
     id: str | None = None
     model: str | None = None
-    choices: list[_Choice] | None = None
+    choices: list[_ChatChoice] | None = None
     usage: Any = None
     x_groq: Any = None
     error: Any = None
 
 
-_DECODER: Final = msgspec.json.Decoder(_Document)
+_DECODER: Final = msgspec.json.Decoder(_ChatDocument)
 _ENCODER: Final = msgspec.json.Encoder()
 
 _FINISH: Final[dict[str, FinishReason]] = {
@@ -151,14 +151,15 @@ class ChatReader:
             raise self._failures.of_stream(document.error)
         return self.take(document)
 
-    def take(self, document: _Document) -> list[LLMStreamChunk]:
+    def take(self, document: _ChatDocument) -> list[LLMStreamChunk]:
         """Adds one chunk."""
         if document.usage:
             self._usage = document.usage
-        if document.x_groq is not None and isinstance(document.x_groq, dict):
-            if document.x_groq.get("error"):
-                raise self._failures.of_stream({"message": document.x_groq["error"]})
-            self._usage = self._usage or document.x_groq.get("usage")
+        groq = as_object(document.x_groq)
+        if groq is not None:
+            if groq.get("error"):
+                raise self._failures.of_stream({"message": groq["error"]})
+            self._usage = self._usage or groq.get("usage")
         if document.model and not self._model:
             self._model = document.model
         if document.id and not self._id:
@@ -178,7 +179,7 @@ class ChatReader:
                 self.complete = True
         return chunks
 
-    def _message(self, message: _Message, chunks: list[LLMStreamChunk], *, whole: bool) -> None:
+    def _message(self, message: _ChatMessage, chunks: list[LLMStreamChunk], *, whole: bool) -> None:
         content = message.content
         if content and type(content) is str:
             self._text.append(content)
@@ -202,17 +203,16 @@ class ChatReader:
                 index = position if whole else call.index
                 self._call(call, index, position if len(calls) > 1 else None, chunks)
         if message.function_call is not None:
-            self._call(_Call(0, None, message.function_call), 0, None, chunks)
+            self._call(_ChatCall(0, None, message.function_call), 0, None, chunks)
 
-    def _reason(self, message: _Message, chunks: list[LLMStreamChunk]) -> None:
+    def _reason(self, message: _ChatMessage, chunks: list[LLMStreamChunk]) -> None:
         shown = ""
         for name, piece in (("reasoning_content", message.reasoning_content), ("reasoning", message.reasoning)):
             if isinstance(piece, str) and piece:
                 shown = shown or piece
                 self._state.setdefault(name, []).append(piece)
-        if isinstance(message.reasoning_details, list):
-            details = [d for d in message.reasoning_details if isinstance(d, dict)]
-            texts = [_keep_detail(self._details, detail) for detail in details]
+        if message.reasoning_details:
+            texts = [_keep_detail(self._details, detail) for detail in objects(message.reasoning_details)]
             shown = shown or "".join(texts)
         if shown:
             self._reasoning.append(shown)
@@ -220,26 +220,19 @@ class ChatReader:
 
     def _blocks(self, blocks: list[Any], chunks: list[LLMStreamChunk]) -> None:
         """Typed content, as Mistral's reasoning models send it."""
-        for block in blocks:
-            if isinstance(block, str):
-                block = {"type": "text", "text": block}
-            if not isinstance(block, dict):
-                continue
+        for block in objects([{"text": b} if isinstance(b, str) else b for b in blocks]):
             if block.get("type") == "thinking":
                 inner = block.get("thinking")
-                texts = (
-                    [p.get("text", "") for p in inner if isinstance(p, dict)] if isinstance(inner, list) else [inner]
-                )
-                thought = "".join([t for t in texts if isinstance(t, str)])
+                thought = as_text(inner) or "".join([as_text(part.get("text")) for part in objects(inner)])
                 if thought:
                     self._reasoning.append(thought)
                     chunks.append(LLMStreamChunk(reasoning=thought))
-            elif isinstance(block.get("text"), str) and block["text"]:
-                self._text.append(block["text"])
-                chunks.append(LLMStreamChunk(block["text"]))
+            elif text := as_text(block.get("text")):
+                self._text.append(text)
+                chunks.append(LLMStreamChunk(text))
 
-    def _call(self, call: _Call, index: int | None, position: int | None, chunks: list[LLMStreamChunk]) -> None:
-        function = call.function or _Function()
+    def _call(self, call: _ChatCall, index: int | None, position: int | None, chunks: list[LLMStreamChunk]) -> None:
+        function = call.function or _ChatFunction()
         arguments = function.arguments
         if isinstance(arguments, dict):
             arguments = _ENCODER.encode(arguments).decode()
@@ -306,9 +299,8 @@ def _keep_detail(kept: list[dict[str, Any]], detail: dict[str, Any]) -> str:
     return text
 
 
-def _usage(raw: Any) -> Usage:
-    if not isinstance(raw, dict):
-        return Usage(calls=1)
+def _usage(given: Any) -> Usage:
+    raw = as_object(given) or {}
     prompt, completion = section(raw, "prompt_tokens_details"), section(raw, "completion_tokens_details")
     return Usage(
         input_tokens=count(raw, "prompt_tokens", "input_tokens"),

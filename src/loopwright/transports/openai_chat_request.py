@@ -22,6 +22,7 @@ from ..model.messages import (
 )
 from ..model.specs import ToolSpec
 from ..ports.llm import LLMRequest
+from .json_values import section
 from .wire_parts import (
     RenderedRequest,
     RenderSettings,
@@ -75,7 +76,7 @@ def render_chat(request: LLMRequest, settings: RenderSettings, *, stream: bool) 
     messages: list[dict[str, Any]] = []
     if system:
         messages.append({"role": "system", "content": "\n\n".join(system)})
-    _Writer(messages, names, settings).write(as_messages(request.messages))
+    _ChatTurns(messages, names, settings).write(as_messages(request.messages))
     body["messages"] = messages
     body.update(settings.extra)
     body.update(request.extra)
@@ -100,7 +101,7 @@ def _tool_choice(choice: str, names: WireNames, settings: RenderSettings) -> Any
     return {"type": "function", "function": {"name": names.wire(choice)}}
 
 
-class _Writer:
+class _ChatTurns:
     """Writes messages one after the other; holds pictures of tool results back until the results are complete."""
 
     def __init__(self, out: list[dict[str, Any]], names: WireNames, settings: RenderSettings) -> None:
@@ -139,13 +140,13 @@ class _Writer:
             if field in data:
                 turn[field] = data[field]
         if calls:
-            extras = data.get("call_extras") or {}
+            extras = section(data, "call_extras")
             turn["tool_calls"] = [
                 {
                     "id": call.id,
                     "type": "function",
                     "function": {"name": self._names.wire(call.name), "arguments": arguments_text(call)},
-                    **extras.get(call.id, {}),
+                    **section(extras, call.id),
                 }
                 for call in calls
             ]

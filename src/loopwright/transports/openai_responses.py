@@ -17,16 +17,16 @@ from ..model.specs import FinishReason
 from ..model.usage import Usage
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk, ToolCallDelta
 from .http_service import HTTPModelService
+from .json_values import as_object, as_text, count, objects, section
 from .lenient_json import decode_lenient
 from .openai_responses_request import FAMILY, items_text, render_responses
 from .provider_config import LLMProviderConfig
 from .provider_failures import FailureReader
 from .tool_call_parts import unique_ids
-from .usage_numbers import count, section
 from .wire_parts import RenderedRequest, RenderSettings
 
 
-class _Document(Struct):
+class _ResponsesDocument(Struct):
     """A reply: only what is read."""
 
     id: str | None = None
@@ -39,7 +39,7 @@ class _Document(Struct):
     object: str | None = None
 
 
-class _Event(Struct):
+class _ResponsesEvent(Struct):
     """One event of a stream: only what is read."""
 
     type: str = ""
@@ -47,14 +47,14 @@ class _Event(Struct):
     output_index: int = 0
     summary_index: int = 0
     item: dict[str, Any] | None = None
-    response: _Document | None = None
+    response: _ResponsesDocument | None = None
     error: Any = None
     code: Any = None
     message: Any = None
 
 
-_DECODER: Final = msgspec.json.Decoder(_Document)
-_EVENT_DECODER: Final = msgspec.json.Decoder(_Event)
+_DECODER: Final = msgspec.json.Decoder(_ResponsesDocument)
+_EVENT_DECODER: Final = msgspec.json.Decoder(_ResponsesEvent)
 
 
 class ResponsesWire:
@@ -82,7 +82,9 @@ class ResponsesWire:
         """A reader for one streamed reply."""
         return ResponsesReader(self, host_names, failures)
 
-    def read_document(self, document: _Document, host_names: Mapping[str, str], failures: FailureReader) -> LLMResponse:
+    def read_document(
+        self, document: _ResponsesDocument, host_names: Mapping[str, str], failures: FailureReader
+    ) -> LLMResponse:
         """A reply whose items are all there.
 
         Raises: `LLMError` when it failed, `ValueError` when it is no finished reply.
@@ -125,7 +127,7 @@ class ResponsesReader:
         """Output positions of which something was shown."""
         self._summaries: dict[int, int] = {}
         self._call_of: dict[int, int] = {}
-        self._document: _Document | None = None
+        self._document: _ResponsesDocument | None = None
 
     def read(self, data: bytes) -> list[LLMStreamChunk]:
         """The chunks in one event."""
@@ -135,14 +137,14 @@ class ResponsesReader:
         kind = event.type
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             self._shown.add(event.output_index)
-            return [LLMStreamChunk(_text(event.delta))]
+            return [LLMStreamChunk(as_text(event.delta))]
         if kind == "response.function_call_arguments.delta":
             self._shown.add(event.output_index)
             index = self._call_of.get(event.output_index, 0)
-            return [LLMStreamChunk(tool_call=ToolCallDelta(index, arguments=_text(event.delta)))]
+            return [LLMStreamChunk(tool_call=ToolCallDelta(index, arguments=as_text(event.delta)))]
         if kind == "response.reasoning_text.delta":
             self._shown.add(event.output_index)
-            return [LLMStreamChunk(reasoning=_text(event.delta))]
+            return [LLMStreamChunk(reasoning=as_text(event.delta))]
         if kind == "response.reasoning_summary_text.delta":
             return self._summary(event)
         if kind == "response.output_item.added":
@@ -161,14 +163,14 @@ class ResponsesReader:
             raise self._failures.of_stream(event.error or {"code": event.code, "message": event.message})
         return []
 
-    def _summary(self, event: _Event) -> list[LLMStreamChunk]:
+    def _summary(self, event: _ResponsesEvent) -> list[LLMStreamChunk]:
         self._shown.add(event.output_index)
         seen = self._summaries.get(event.output_index)
         self._summaries[event.output_index] = event.summary_index
         gap = "\n\n" if seen is not None and seen != event.summary_index else ""
-        return [LLMStreamChunk(reasoning=gap + _text(event.delta))]
+        return [LLMStreamChunk(reasoning=gap + as_text(event.delta))]
 
-    def _added(self, event: _Event) -> list[LLMStreamChunk]:
+    def _added(self, event: _ResponsesEvent) -> list[LLMStreamChunk]:
         item = event.item or {}
         if item.get("type") != "function_call":
             return []
@@ -177,7 +179,7 @@ class ResponsesReader:
         delta = ToolCallDelta(index, str(item.get("call_id") or ""), self._host_names.get(name, name))
         return [LLMStreamChunk(tool_call=delta)]
 
-    def _done(self, event: _Event) -> list[LLMStreamChunk]:
+    def _done(self, event: _ResponsesEvent) -> list[LLMStreamChunk]:
         """Keeps the item; shows it when no delta did."""
         item = event.item or {}
         self._items[event.output_index] = item
@@ -196,8 +198,8 @@ class ResponsesReader:
         delta = ToolCallDelta(self._call_of[event.output_index], arguments=arguments)
         return [*first, LLMStreamChunk(tool_call=delta)]
 
-    def _terminal(self, event: _Event) -> list[LLMStreamChunk]:
-        document = event.response or _Document()
+    def _terminal(self, event: _ResponsesEvent) -> list[LLMStreamChunk]:
+        document = event.response or _ResponsesDocument()
         if document.error or event.type in ("response.failed", "response.cancelled"):
             raise self._failures.of_stream(document.error or {"message": f"the reply ended as {event.type}"})
         # The finished items came one by one. The terminal event repeats them with reasoning encrypted anew, or, at some
@@ -217,15 +219,11 @@ class ResponsesReader:
         return self._wire.read_document(self._document, self._host_names, self._failures)
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _reasoning(item: dict[str, Any]) -> str:
     if item.get("type") != "reasoning":
         return ""
-    summary = "\n\n".join([_text(part.get("text")) for part in item.get("summary") or ()])
-    return summary + "".join([_text(part.get("text")) for part in item.get("content") or ()])
+    summary = "\n\n".join([as_text(part.get("text")) for part in objects(item.get("summary"))])
+    return summary + "".join([as_text(part.get("text")) for part in objects(item.get("content"))])
 
 
 def _calls(items: list[dict[str, Any]], host_names: Mapping[str, str]) -> tuple[ToolCall, ...]:
@@ -236,32 +234,30 @@ def _calls(items: list[dict[str, Any]], host_names: Mapping[str, str]) -> tuple[
         if item.get("call_id") != call_id:
             item["call_id"] = call_id
         name = str(item.get("name") or "")
-        calls.append(ToolCall(call_id, host_names.get(name, name), _text(item.get("arguments"))))
+        calls.append(ToolCall(call_id, host_names.get(name, name), as_text(item.get("arguments"))))
     return tuple(calls)
 
 
-def _finish(document: _Document, items: list[dict[str, Any]], calls: tuple[ToolCall, ...]) -> FinishReason:
+def _finish(document: _ResponsesDocument, items: list[dict[str, Any]], calls: tuple[ToolCall, ...]) -> FinishReason:
     if document.status == "incomplete":
-        details = document.incomplete_details
-        reason = details.get("reason") if isinstance(details, dict) else None
+        reason = (as_object(document.incomplete_details) or {}).get("reason")
         return "content_filter" if reason == "content_filter" else "length"
     if calls:
         return "tool_calls"
-    parts = [part for item in items if item.get("type") == "message" for part in item.get("content") or ()]
+    parts = [part for item in items if item.get("type") == "message" for part in objects(item.get("content"))]
     if any(part.get("type") == "refusal" for part in parts):
         return "content_filter"
     return "stop" if document.status in ("completed", "done") else "unknown"
 
 
-def _usage(raw: Any) -> Usage:
-    if not isinstance(raw, dict):
-        return Usage(calls=1)
-    given, made = section(raw, "input_tokens_details"), section(raw, "output_tokens_details")
+def _usage(given: Any) -> Usage:
+    raw = as_object(given) or {}
+    read, made = section(raw, "input_tokens_details"), section(raw, "output_tokens_details")
     return Usage(
         input_tokens=count(raw, "input_tokens"),
         output_tokens=count(raw, "output_tokens"),
-        cached_tokens=count(given, "cached_tokens"),
-        cache_write_tokens=count(given, "cache_write_tokens"),
+        cached_tokens=count(read, "cached_tokens"),
+        cache_write_tokens=count(read, "cache_write_tokens"),
         reasoning_tokens=count(made, "reasoning_tokens"),
         calls=1,
     )

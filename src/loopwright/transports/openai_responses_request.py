@@ -23,6 +23,7 @@ from ..model.messages import (
 )
 from ..model.specs import ToolSpec
 from ..ports.llm import LLMRequest
+from .json_values import as_text, objects
 from .wire_parts import (
     RenderedRequest,
     RenderSettings,
@@ -145,8 +146,8 @@ def _kept_items(message: AssistantMessage, settings: RenderSettings, *, stored: 
     A call that the message no longer holds is left out: nobody will answer it.
     """
     data = state_data(message, FAMILY, settings.host)
-    items = data.get("items") if data else None
-    if not isinstance(items, list) or items_text(items) != message.text:
+    items = objects(data.get("items")) if data else []
+    if not items or items_text(items) != message.text:
         return None
     wanted = [call.id for call in message.tool_calls]
     held = {item.get("call_id") for item in items if item.get("type") == "function_call"}
@@ -168,12 +169,8 @@ def _is_reference_only(item: dict[str, Any]) -> bool:
 
 def items_text(items: list[dict[str, Any]]) -> str:
     """The text of the message items, refusals included."""
-    texts: list[str] = []
-    for item in items:
-        if item.get("type") == "message" and isinstance(item.get("content"), list):
-            for part in item["content"]:
-                text = part.get("text") if part.get("type") == "output_text" else part.get("refusal")
-                texts.append(text if isinstance(text, str) else "")
+    parts = [part for item in items if item.get("type") == "message" for part in objects(item.get("content"))]
+    texts = [as_text(part.get("text" if part.get("type") == "output_text" else "refusal")) for part in parts]
     return "".join(texts)
 
 

@@ -108,7 +108,7 @@ class LLMProviderConfig(Struct, frozen=True, kw_only=True):
         """
         values = os.environ if env is None else env
         prefixes = [p for p in (prefix, fallback_prefix) if p]
-        return _EnvReader(values, prefixes).config()
+        return _ProviderEnvironment(values, prefixes).config()
 
     def _problems(self) -> list[str]:
         problems: list[str] = []
@@ -137,7 +137,7 @@ class LLMProviderConfig(Struct, frozen=True, kw_only=True):
         return bool(vendor_of(self.provider).key_variables) and self.host not in ("127.0.0.1", "localhost", "::1")
 
 
-class _EnvReader:
+class _ProviderEnvironment:
     """Looks settings up under several prefixes, then under the vendor's own names."""
 
     def __init__(self, env: Mapping[str, str], prefixes: list[str]) -> None:

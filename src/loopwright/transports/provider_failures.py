@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from ..model.errors import LLMContextOverflowError, LLMError, LLMRequestError, LLMTransientError
+from .json_values import as_list, as_object, as_text, section
 
 _MAX_TEXT = 600
 _TRANSIENT_STATUS: Final = frozenset((408, 409, 425, 429))
@@ -126,18 +127,16 @@ class FailureReader:
 
 def error_object(document: Any) -> Any:
     """What stands under `error` (or is one itself), else None."""
-    if isinstance(document, list) and document:
-        document = document[0]
-    if not isinstance(document, dict):
+    many = as_list(document)
+    found = as_object(many[0] if many else document)
+    if found is None:
         return None
-    error = document.get("error")
-    if error:
-        return error
-    if document.get("detail"):
-        return {
-            "message": document["detail"] if isinstance(document["detail"], str) else json.dumps(document["detail"])
-        }
-    return document if isinstance(document.get("message"), str) else None
+    if found.get("error"):
+        return found["error"]
+    detail = found.get("detail")
+    if detail:
+        return {"message": detail if isinstance(detail, str) else json.dumps(detail)}
+    return found if isinstance(found.get("message"), str) else None
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
@@ -182,31 +181,27 @@ def _plain_text(body: bytes) -> str:
 def _message_and_code(error: Any, document: Any) -> tuple[str, str]:
     if isinstance(error, str):
         return error, ""
-    if not isinstance(error, dict):
-        return "", ""
-    message = error.get("message")
+    found = as_object(error) or {}
+    message = found.get("message")
     text = message if isinstance(message, str) else json.dumps(message) if message else ""
-    metadata = error.get("metadata")
-    if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
+    if raw := as_text(section(found, "metadata").get("raw")):
         # OpenRouter's own message is only "Provider returned error".
-        text = f"{text}: {metadata['raw']}"
+        text = f"{text}: {raw}"
     for key in ("code", "type"):
-        word = error.get(key)
+        word = found.get(key)
         if isinstance(word, str) and word and word != "error":
             return text, word
     return text, ""
 
 
 def _status_of(error: Any, code: str) -> int | None:
-    if not isinstance(error, dict):
-        return None
+    found = as_object(error) or {}
     for key in ("status_code", "status", "code"):
-        value = error.get(key)
+        value = found.get(key)
         if isinstance(value, str) and value.isdigit():
             value = int(value)
         if isinstance(value, int) and 400 <= value < 600:
             return value
     if code in _STATUS_OF_WORD:
         return _STATUS_OF_WORD[code]
-    kind = error.get("type")
-    return _STATUS_OF_WORD.get(kind) if isinstance(kind, str) else None
+    return _STATUS_OF_WORD.get(as_text(found.get("type")))

@@ -21,6 +21,7 @@ from ..model.errors import ConfigError
 from ..model.messages import AssistantMessage, FilePart, ImagePart, TextPart, ToolCall
 from ..model.specs import StructuredOutputSpec, ToolSpec
 from ..ports.llm import LLMRequest
+from .json_values import as_list, as_object, map_texts, section
 from .model_capabilities import ModelCapabilities
 
 _ENCODER = msgspec.json.Encoder()
@@ -111,17 +112,7 @@ def encode_body(body: Mapping[str, Any]) -> bytes:
     try:
         return _ENCODER.encode(body)
     except UnicodeEncodeError:
-        return _ENCODER.encode(_without_surrogates(body))
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, Mapping):
-        return {_without_surrogates(k): _without_surrogates(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_surrogates(v) for v in value]
-    return value
+        return _ENCODER.encode(map_texts(body, clean_text))
 
 
 def clean_text(text: str) -> str:
@@ -188,17 +179,18 @@ def is_strict_schema(schema: Any) -> bool:
     Every object closed (`additionalProperties: false`) and every property required.
     """
     if isinstance(schema, list):
-        return all(is_strict_schema(item) for item in schema)
-    if not isinstance(schema, dict):
+        return all(is_strict_schema(item) for item in as_list(schema))
+    node = as_object(schema)
+    if node is None:
         return True
-    properties = schema.get("properties")
-    if isinstance(properties, dict):
-        if schema.get("additionalProperties") is not False or set(schema.get("required") or ()) != set(properties):
+    properties = as_object(node.get("properties"))
+    if properties is not None:
+        if node.get("additionalProperties") is not False or set(as_list(node.get("required"))) != set(properties):
             return False
-    elif schema.get("type") == "object":
+    elif node.get("type") == "object":
         return False
-    children = [v for k, v in schema.items() if k in ("items", "anyOf", "allOf", "oneOf", "prefixItems")]
-    named = [v for k, v in schema.items() if k in ("properties", "$defs", "definitions") and isinstance(v, dict)]
+    children = [node[key] for key in ("items", "anyOf", "allOf", "oneOf", "prefixItems") if key in node]
+    named = [section(node, key) for key in ("properties", "$defs", "definitions")]
     return is_strict_schema(children) and all(is_strict_schema(list(group.values())) for group in named)
 
 
@@ -216,16 +208,17 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
         value = json.loads(text)
     except ValueError:
         return {"_raw": text}
-    return value if isinstance(value, dict) else {"_raw": text}
+    return as_object(value) or ({} if value == {} else {"_raw": text})
 
 
 def state_data(message: AssistantMessage, family: str, host: str) -> dict[str, Any] | None:
     """What the provider at `host` wants back of this message; None when another one wrote it."""
     state = message.provider_state
-    if state is None or state.provider != family or not isinstance(state.data, dict):
+    if state is None or state.provider != family:
         return None
-    origin = state.data.get("origin")
-    return state.data if origin is None or origin == host else None
+    data = as_object(state.data)
+    origin = data.get("origin") if data else None
+    return data if origin is None or origin == host else None
 
 
 def output_limit(request: LLMRequest, settings: RenderSettings) -> int | None:

@@ -15,10 +15,12 @@ Normalised away, since providers document both forms as accepted (left: recorded
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contract.transports.traffic_oracle import FAMILIES, FOLDER, is_stream, stream_error, traffic_files
 
 from loopwright.model.messages import ToolResultMessage, UserMessage
 from loopwright.ports.llm import LLMRequest, LLMResponse
@@ -29,9 +31,12 @@ from loopwright.transports.openai_responses import ResponsesWire
 from loopwright.transports.provider_failures import FailureReader
 from loopwright.transports.sse import EventReader
 from loopwright.transports.wire_parts import RenderSettings, encode_body
-from tests.contract.transports.traffic_oracle import FAMILIES, FOLDER, is_stream, stream_error, traffic_files
 
-WIRES: dict[str, Any] = {"openai": ChatWire("h"), "openai-responses": ResponsesWire("h"), "anthropic": MessagesWire("h")}
+WIRES: dict[str, Any] = {
+    "openai": ChatWire("h"),
+    "openai-responses": ResponsesWire("h"),
+    "anthropic": MessagesWire("h"),
+}
 FAILURES = FailureReader("test", "KEY", ())
 SAID = ("user", "tool", "system", "developer")
 
@@ -44,8 +49,8 @@ def read(family: str, body: str) -> LLMResponse:
     events, reader = EventReader(), wire.reader({}, FAILURES)
     for data in [*events.feed(body.encode()), *events.finish()]:
         reader.read(data)
-    response = reader.response()
-    return response
+    streamed: LLMResponse = reader.response()
+    return streamed
 
 
 def continuations() -> list[Any]:
@@ -54,7 +59,7 @@ def continuations() -> list[Any]:
     for path in traffic_files():
         family = FAMILIES[path.parent.name]
         exchanges = json.loads(path.read_text())["exchanges"]
-        for number, (first, second) in enumerate(zip(exchanges, exchanges[1:], strict=False)):
+        for number, (first, second) in enumerate(pairwise(exchanges)):
             body = first["response"]["body"]
             if first["response"]["status"] != 200 or (is_stream(body) and stream_error(body)):
                 continue
@@ -117,7 +122,10 @@ def aligned(ours: list[Any], recorded: list[Any]) -> list[Any]:
 def plain_chat(message: Any) -> Any:
     content = message.get("content") or ""
     text = content if isinstance(content, str) else "".join([part["text"] for part in content])
-    calls = [(c["id"], c["type"], c["function"]["name"], json.loads(c["function"]["arguments"])) for c in message.get("tool_calls") or ()]
+    calls = [
+        (c["id"], c["type"], c["function"]["name"], json.loads(c["function"]["arguments"]))
+        for c in message.get("tool_calls") or ()
+    ]
     rest = {k: v for k, v in message.items() if k not in ("role", "content", "tool_calls", "prefix")}
     return text, calls, rest
 

@@ -12,6 +12,16 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import Struct
+from tests.contract.transports.traffic_oracle import (
+    FAMILIES,
+    FOLDER,
+    document_of,
+    exchanges_of,
+    expected,
+    is_stream,
+    stream_error,
+    traffic_files,
+)
 
 from loopwright.model.errors import LLMError, LLMRequestError, LLMTransientError
 from loopwright.ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
@@ -22,15 +32,6 @@ from loopwright.transports.openai_chat import ChatReader
 from loopwright.transports.openai_responses import ResponsesReader, ResponsesWire
 from loopwright.transports.provider_failures import FailureReader
 from loopwright.transports.sse import EventReader
-from tests.contract.transports.traffic_oracle import (
-    FAMILIES,
-    FOLDER,
-    document_of,
-    expected,
-    is_stream,
-    stream_error,
-    traffic_files,
-)
 
 FILES = traffic_files()
 SEEDS = range(3)
@@ -47,7 +48,9 @@ class Player:
         self.reply = RawReply()
         self.server = ModelServer(lambda request: self.reply)
 
-    def set(self, body: bytes, status: int = 200, pieces: tuple[int, ...] = (), kind: str = "text/event-stream") -> None:
+    def set(
+        self, body: bytes, status: int = 200, pieces: tuple[int, ...] = (), kind: str = "text/event-stream"
+    ) -> None:
         self.reply = RawReply(body=body, status=status, pieces=pieces, headers={"content-type": kind})
 
 
@@ -117,7 +120,7 @@ async def test_a_recorded_reply_is_read_alike_in_any_pieces(path: Path, player: 
     service = service_for(path, player)
     family = FAMILIES[path.parent.name]
     try:
-        for exchange in json.loads(path.read_text())["exchanges"]:
+        for exchange in exchanges_of(path):
             body, status = exchange["response"]["body"], exchange["response"]["status"]
             if status >= 400:
                 await check_refusal(service, player, body, status)
@@ -203,7 +206,7 @@ def test_recorded_streams_survive_single_bytes_and_every_line_ending(family: str
     for path in FILES:
         if path.parent.name != family:
             continue
-        for exchange in json.loads(path.read_text())["exchanges"]:
+        for exchange in exchanges_of(path):
             body = exchange["response"]["body"]
             if not is_stream(body) or stream_error(body):
                 continue
@@ -245,7 +248,7 @@ async def test_a_recorded_stream_cut_anywhere_never_looks_complete(family: str, 
 
 def stream_bodies() -> Iterator[tuple[Path, str]]:
     for path in FILES:
-        for exchange in json.loads(path.read_text())["exchanges"]:
+        for exchange in exchanges_of(path):
             body = exchange["response"]["body"]
             if is_stream(body) and not stream_error(body):
                 yield path, body

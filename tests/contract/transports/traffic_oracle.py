@@ -19,6 +19,11 @@ def traffic_files() -> list[Path]:
     return sorted(FOLDER.glob("*/*.json"))
 
 
+def exchanges_of(path: Path) -> list[Any]:
+    exchanges: list[Any] = json.loads(path.read_text())["exchanges"]
+    return exchanges
+
+
 def is_stream(body: str) -> bool:
     return not body.lstrip().startswith("{")
 
