@@ -156,22 +156,28 @@ def apply(state: State, record: Record, at: float) -> None:
 def refusal(state: State, record: Record) -> str | None:
     """Why this record must not follow `state`; None when it may. The check behind "every stored session is sendable"."""
     kind = type(record)
-    if kind in (UserMessageAdded, AssistantMessageAdded, SendStarted, SendFinished) and state.batch:
-        return f"call {state.open_calls()[0].call.id!r} is not answered"
-    if kind in (ToolFinished, ToolStarted):
-        assert isinstance(record, ToolFinished | ToolStarted)
+    if kind in _SPEAKS:
+        if state.batch:
+            return f"call {state.open_calls()[0].call.id!r} is not answered"
+        if kind is SendStarted:
+            return "a send is open" if state.active is not None else None
+        if state.active is None:
+            return "no send is open"
+        if isinstance(record, AssistantMessageAdded):
+            ids = [c.id for c in record.message.tool_calls]
+            return "two calls share one id" if len(set(ids)) != len(ids) else None
+        return None
+    if isinstance(record, ToolFinished | ToolStarted):
         open_call = state.call(record.call_id)
         if open_call is None or open_call.result is not None:
             return f"call {record.call_id!r} is not open"
-    if kind is SendStarted and state.active is not None:
-        return "a send is open"
-    if kind in (UserMessageAdded, AssistantMessageAdded, SendFinished, SendPaused) and state.active is None:
+    if kind is SendPaused and state.active is None:
         return "no send is open"
-    if isinstance(record, AssistantMessageAdded):
-        ids = [c.id for c in record.message.tool_calls]
-        if len(set(ids)) != len(ids):
-            return "two calls share one id"
     return None
+
+
+_SPEAKS = frozenset({UserMessageAdded, AssistantMessageAdded, SendStarted, SendFinished})
+"""Records that may only follow when every call is answered."""
 
 
 def _created(state: State, record: SessionCreated, at: float) -> None:
@@ -212,8 +218,7 @@ def _user(state: State, record: UserMessageAdded, at: float) -> None:
 def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
     _answer_lost(state)
     _say(state, record.message)
-    calls = record.message.tool_calls
-    state.batch = [OpenCall(call, index, state.position) for index, call in enumerate(calls)]
+    state.batch = [OpenCall(call, index, state.position) for index, call in enumerate(record.message.tool_calls)]
     state.facts.usage += record.usage
     send = state.facts.send
     if send is None:

@@ -11,9 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
-
-import msgspec
+from typing import TypeVar, cast
 
 from ..core.state import State, apply, checkpoint_of, facts_of, refusal
 from ..model.codec import CURRENT_FORMAT, decode_record, encode_record, format_of
@@ -36,6 +34,7 @@ from ..model.records import (
     StateCheckpointed,
 )
 from ..model.usage import NO_USAGE
+from ..ports.settling import Settling
 from ..ports.store import (
     Acquire,
     Committed,
@@ -171,25 +170,32 @@ class Journal:
         Raises what the store raises; the warm state is then dropped, because it is ahead of the journal.
         Cancel: the commit is finished first, then the cancellation goes on.
         """
-        if progress and (self.state.lost_answers or self.state.dropped):
-            records = (HistoryRepaired(tuple(self.state.lost_answers), tuple(self.state.dropped)), *records)
-        transition, point = self._apply(records, progress=progress)
-        transition = msgspec.structs.replace(
-            transition,
+        state, kernel = self.state, self.kernel
+        if progress and (state.lost_answers or state.dropped):
+            records = (HistoryRepaired(tuple(state.lost_answers), tuple(state.dropped)), *records)
+        expect = state.position
+        encoded, change = self._apply(state, records, progress=progress)
+        transition = Transition(
+            session_id=self.actor.session_id,
+            expect=expect,
+            lease=self.lease or Acquire(kernel.ambient.token(), kernel.config.lease_ttl_s),
+            records=encoded,
+            head=change,
             ops=ops,
-            sync=sync,
             release=release,
             if_inbox=self.actor.inbox_seen if quiet_inbox else None,
+            sync=sync,
         )
+        point = "+".join([r.kind for r in encoded])
         asked_at = time.monotonic()
-        self.kernel.ambient.reach(f"commit.before:{point}")
+        kernel.ambient.reach(f"commit.before:{point}")
         try:
-            done, cancelled = await settled(self.kernel.store.commit(transition))
+            done, cancelled = await settled(kernel.store.commit(transition))
         except BaseException as error:
             self._lost(error)
             raise
         self._won(done, transition, asked_at)
-        self.kernel.ambient.reach(f"commit.after:{point}")
+        kernel.ambient.reach(f"commit.after:{point}")
         if cancelled is not None:
             raise cancelled
         return done
@@ -257,30 +263,30 @@ class Journal:
             if self._merging:
                 self._start_merged()
 
-    def _apply(self, records: Sequence[Record], *, progress: bool) -> tuple[Transition, str]:
-        """Folds the records into the state (ahead of the store) and builds the transition that writes them."""
-        state = self.state
+    def _apply(
+        self, state: State, records: Sequence[Record], *, progress: bool
+    ) -> tuple[tuple[EncodedRecord, ...], HeadChange]:
+        """Checks the records and folds them into the state, ahead of the store; answers what is to be written."""
         at = self.kernel.ambient.now()
-        expect = state.position
         encoded: list[EncodedRecord] = []
-        usage, sends, needs, checkpoint = NO_USAGE, 0, self.format, None
+        usage, sends, checkpoint = NO_USAGE, 0, None
         for record in records:
             why = refusal(state, record)
             if why is not None:
                 self.actor.forget()
                 raise InvariantError(f"session {self.session_id!r}: {type(record).__name__} refused: {why}")
-            encoded.append(self._encoded(record, at))
+            encoded.append(_encoded(record, at))
             apply(state, record, at)
-            if isinstance(record, AssistantMessageAdded | AttemptFailed):
-                usage += record.usage
-            elif isinstance(record, SendStarted):
+            kind = type(record)
+            if kind is SendStarted:
                 sends += 1
-        if not state.batch and state.position - state.facts.checkpoint >= self.kernel.config.checkpoint_every:
+            elif kind is AssistantMessageAdded or kind is AttemptFailed:
+                usage += cast("AssistantMessageAdded | AttemptFailed", record).usage
+        if state.position - state.facts.checkpoint >= self.kernel.config.checkpoint_every and not state.batch:
             checkpoint = state.position
-            encoded.append(self._encoded(snapshot := checkpoint_of(state), at))
+            encoded.append(_encoded(snapshot := checkpoint_of(state), at))
             apply(state, snapshot, at)
-        for row in encoded:
-            needs = max(needs, format_of(row.kind, row.version))
+        needs = max([format_of(row.kind, row.version) for row in encoded], default=1)
         change = HeadChange(
             status=status_of(state),
             checkpoint=checkpoint,
@@ -289,15 +295,7 @@ class Journal:
             usage=usage,
             progress=progress,
         )
-        lease: Lease | Acquire = self.lease or Acquire(self.kernel.ambient.token(), self.kernel.config.lease_ttl_s)
-        transition = Transition(
-            session_id=self.session_id, expect=expect, lease=lease, records=tuple(encoded), head=change
-        )
-        return transition, "+".join([r.kind for r in encoded])
-
-    def _encoded(self, record: Record, at: float) -> EncodedRecord:
-        kind, version, body = encode_record(record)
-        return EncodedRecord(kind, version, at, body)
+        return tuple(encoded), change
 
     def _won(self, done: Committed, transition: Transition, asked_at: float) -> None:
         self.actor.inbox_seq = max(self.actor.inbox_seq, done.inbox_seq)
@@ -347,6 +345,11 @@ def load_state(session_id: str, stored: Sequence[StoredRecord]) -> State:
     return state
 
 
+def _encoded(record: Record, at: float) -> EncodedRecord:
+    kind, version, body = encode_record(record)
+    return EncodedRecord(kind, version, at, body)
+
+
 def status_of(state: State) -> Status:
     """The head status that belongs to a state."""
     send = state.active
@@ -357,6 +360,11 @@ def status_of(state: State) -> Status:
 
 async def settled(work: Awaitable[T]) -> tuple[T, asyncio.CancelledError | None]:
     """The result of `work`, waited for even when this task is cancelled meanwhile; the cancellation comes beside it."""
+    if isinstance(work, Settling):
+        try:
+            return await work, None
+        except asyncio.CancelledError as error:
+            return work.result(), error
     future = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not future.done():

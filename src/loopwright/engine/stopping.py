@@ -7,6 +7,7 @@ Read next: `model_call.py`, `tool_calls.py`.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
@@ -58,24 +59,24 @@ async def race(
         work.close()
         return Stopped(token.reason, abandoned=False)
     loop = asyncio.get_running_loop()
-    task = loop.create_task(work)
-    wake: asyncio.Future[None] = loop.create_future()
-    verdict: list[str] = []
+    # One future that whoever is first completes: waiting for the task itself would take another turn of the loop.
+    first: asyncio.Future[Won[T] | str | None] = loop.create_future()
+    task = _start(loop, _carry(work, first))
+    if first.done() and not token.cancelled:
+        return await _verdict(first.result(), task, grace_s)
 
-    def settle(_: object = None) -> None:
-        if not wake.done():
-            wake.set_result(None)
+    def settle(verdict: str | None) -> None:
+        if not first.done():
+            first.set_result(verdict)
 
     def stop(reason: str) -> None:
-        verdict.append(reason)
-        loop.call_soon_threadsafe(settle)
+        loop.call_soon_threadsafe(settle, reason)
 
-    task.add_done_callback(settle)
     unsubscribe = token.on_cancel(stop)
-    timer = loop.call_later(timeout_s, settle) if timeout_s is not None else None
+    timer = loop.call_later(timeout_s, settle, None) if timeout_s is not None else None
     watcher = loop.create_task(token.wait()) if token.polled else None
     try:
-        await wake
+        verdict = await first
     except asyncio.CancelledError:
         await _wind_down(task, grace_s)
         raise
@@ -85,12 +86,43 @@ async def race(
             timer.cancel()
         if watcher is not None:
             watcher.cancel()
-    if task.done() and not verdict:
-        if not task.cancelled():
-            return Won(task.result())
-        raise RuntimeError("the work cancelled itself")
+    return await _verdict(token.reason if token.cancelled else verdict, task, grace_s)
+
+
+async def _verdict(
+    verdict: Won[T] | str | None, task: asyncio.Task[None], grace_s: float
+) -> Won[T] | Stopped | TimedOut:
+    if isinstance(verdict, Won):
+        return verdict
     abandoned = await _wind_down(task, grace_s)
-    return Stopped(verdict[0], abandoned) if verdict else TimedOut(abandoned)
+    return TimedOut(abandoned) if verdict is None else Stopped(verdict, abandoned)
+
+
+async def _carry(work: Coroutine[Any, Any, T], first: asyncio.Future[Won[T] | str | None]) -> None:
+    """Does the work and tells, unless somebody else was first."""
+    try:
+        won = Won(await work)
+    except asyncio.CancelledError:
+        if not first.done():
+            first.set_exception(RuntimeError("the work cancelled itself"))
+        raise
+    except BaseException as error:  # noqa: BLE001 - carried to the waiting task, which raises it
+        if not first.done():
+            first.set_exception(error)
+        return
+    if not first.done():
+        first.set_result(won)
+
+
+if sys.version_info >= (3, 12):
+
+    def _start(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task whose first step is done at once: work that need not wait costs no turn of the loop."""
+        return asyncio.Task(work, loop=loop, eager_start=True)
+else:
+
+    def _start(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return loop.create_task(work)
 
 
 async def _wind_down(task: asyncio.Task[Any], grace_s: float) -> bool:
