@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from ..model.errors import LoopwrightError, StoreUnavailableError
 from ..ports.artifact import Artifact
+from ..ports.settling import Settling
 from ..ports.store import (
     Acquire,
     Claimable,
@@ -105,7 +106,7 @@ class SqliteStore:
     def commit(self, transition: Transition) -> Awaitable[Committed]:
         """See `Store.commit`."""
         loop = self._binding.enter()
-        future: asyncio.Future[Committed] = loop.create_future()
+        future: asyncio.Future[Committed] = Settling(loop=loop)
         size, ops = 0, transition.ops
         for record in transition.records:
             size += len(record.body)

@@ -7,7 +7,7 @@ Read next: `sqlite_commits.py` for a batch's transaction, `sqlite_worker.py` for
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import apsw
@@ -35,10 +35,18 @@ class GroupCommit:
         self._worker = worker
         self._others_are_alive = others
         self._offered: list[Offer] = []
+        self._first_of_tick = True
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def offer(self, loop: asyncio.AbstractEventLoop, offer: Offer) -> None:
-        """Joins the batch of this tick."""
+        """Joins the batch of this tick; the tick's first is committed at once, for nobody else may come."""
+        if self._first_of_tick and not self._offered:
+            self._first_of_tick = False
+            loop.call_soon(self._next_tick)
+            if not self._worker.is_busy and not self._needs_thread((offer,)):
+                self._loop = loop
+                self._commit_here([offer])
+                return
         if not self._offered:
             self._loop = loop
             loop.call_soon(self._flush)
@@ -47,6 +55,7 @@ class GroupCommit:
     def forget(self) -> None:
         """Drops what was offered on a loop that is closed by now."""
         self._offered.clear()
+        self._first_of_tick = True
 
     def take_offered(self) -> list[Offer]:
         """What nobody began with yet; it is no longer offered."""
@@ -73,6 +82,12 @@ class GroupCommit:
         if self._worker.is_busy or self._needs_thread(batch):
             self._hand_over(batch)
             return
+        self._commit_here(batch)
+
+    def _next_tick(self) -> None:
+        self._first_of_tick = True
+
+    def _commit_here(self, batch: list[Offer]) -> None:
         try:
             outcomes = self._own.run(batch, sync=False)
         except NATIVE_FAULTS as error:
@@ -85,7 +100,7 @@ class GroupCommit:
         if pages and self._loop is not None:
             self._worker.submit(self._loop, lambda writer: writer.checkpoint(pages))
 
-    def _needs_thread(self, batch: list[Offer]) -> bool:
+    def _needs_thread(self, batch: Sequence[Offer]) -> bool:
         if self._file.durability == "full":
             return True
         size, barrier = 0, self._file.durability == "barrier"
