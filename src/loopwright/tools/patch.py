@@ -168,7 +168,7 @@ def _locate(hunk: Hunk, lines: list[str], after: int, number: int, text: str) ->
         places = _places(ended, [line.rstrip() for line in want])
     if hunk.start in places:
         return hunk.start
-    later = [place for place in places if place >= after]
+    later = places if len(places) == 1 else [place for place in places if place >= after]
     if len(later) == 1:
         return later[0]
     if places:
