@@ -7,7 +7,7 @@ Read next: `engine/model_call.py`.
 
 from __future__ import annotations
 
-from ..model.messages import AssistantMessage, Message, content_text
+from ..model.messages import AssistantMessage, Message, ToolCall, content_text
 from ..model.usage import Usage
 
 CHARS_PER_TOKEN = 4
@@ -25,7 +25,9 @@ def message_tokens(message: Message) -> int:
         )
         return size // CHARS_PER_TOKEN + OVERHEAD
     content = message.content
-    others = 0 if isinstance(content, str) else sum(1 for p in content if getattr(p, "text", None) is None)
+    if isinstance(content, str):
+        return len(content) // CHARS_PER_TOKEN + OVERHEAD
+    others = sum(1 for p in content if getattr(p, "text", None) is None)
     return len(content_text(content)) // CHARS_PER_TOKEN + OVERHEAD + others * PICTURE
 
 

@@ -200,11 +200,12 @@ def _user(state: State, record: UserMessageAdded, at: float) -> None:
     send = state.facts.send
     if send is None:
         return
-    send.replied = False
+    replied, send.replied = send.replied, False
     send.extra_turn = record.source in ("continue", "correct")
     if record.source == "continue":
         send.continuations += 1
-        send.partial = send.answer
+        if replied:  # else the cut came before any text: what there was stays to be joined
+            send.partial = send.answer
     else:
         send.partial = ""
         if record.source == "wrap_up":
@@ -246,6 +247,7 @@ def _attempt_failed(state: State, record: AttemptFailed, at: float) -> None:
     state.facts.usage += record.usage
     if state.facts.send is not None:
         state.facts.send.usage += record.usage
+        state.facts.send.rounds = max(state.facts.send.rounds, record.round)
 
 
 def _tool_started(state: State, record: ToolStarted, at: float) -> None:

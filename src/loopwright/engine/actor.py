@@ -8,11 +8,9 @@ Read next: `journal.py`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import threading
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator
 from typing import Any
 
 from ..core.state import State
@@ -131,18 +129,9 @@ class ActorTable:
     def __len__(self) -> int:
         return len(self._actors)
 
-    @contextlib.asynccontextmanager
-    async def turn(self, identity: str, session_id: str, keep: int) -> AsyncGenerator[Actor]:
+    def turn(self, identity: str, session_id: str, keep: int) -> TurnOf:
         """The session's actor with the turn taken; at most `keep` idle sessions stay warm afterwards."""
-        actor = self.pin(identity, session_id)
-        try:
-            entered = await actor.enter()
-            try:
-                yield actor
-            finally:
-                actor.leave(entered)
-        finally:
-            self.unpin(actor, keep)
+        return TurnOf(self, self.pin(identity, session_id), keep)
 
     def pin(self, identity: str, session_id: str) -> Actor:
         """The actor, made if needed, kept in the table until `unpin`."""
@@ -178,6 +167,29 @@ class ActorTable:
                 k for k, a in self._actors.items() if k[0] == identity and session_id in (None, k[1]) and a.pins == 0
             ]:
                 del self._actors[key]
+
+
+class TurnOf:
+    """A turn to be taken with `async with`."""
+
+    __slots__ = ("_actor", "_entered", "_keep", "_table")
+
+    def __init__(self, table: ActorTable, actor: Actor, keep: int) -> None:
+        self._table = table
+        self._actor = actor
+        self._keep = keep
+
+    async def __aenter__(self) -> Actor:
+        try:
+            self._entered = await self._actor.enter()
+        except BaseException:
+            self._table.unpin(self._actor, self._keep)
+            raise
+        return self._actor
+
+    async def __aexit__(self, *_: object) -> None:
+        self._actor.leave(self._entered)
+        self._table.unpin(self._actor, self._keep)
 
 
 ACTORS = ActorTable()

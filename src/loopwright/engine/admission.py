@@ -74,10 +74,7 @@ class Turn:
 
     async def run(self, *, resumed: bool = False) -> StatefulResult:
         """Runs the open send to its end or pause."""
-        source = CancellationToken.from_any(self.options.stop)
-        if source.polled:
-            self.token = source
-        unsubscribe = source.on_cancel(self.token.cancel) if source is not self.token else _nothing
+        unsubscribe = self._follow(self.options.stop) if self.options.stop is not None else _nothing
         self.actor.token = self.token
         try:
             tools = self.options.registry or self.kernel.tools
@@ -87,6 +84,14 @@ class Turn:
             unsubscribe()
             if self.journal.lease is not None:
                 self.journal.drop_lease()
+
+    def _follow(self, stop: Stop) -> Callable[[], None]:
+        """Lets the host's source of stops cancel this run."""
+        source = CancellationToken.from_any(stop)
+        if source.polled:
+            self.token = source
+            return _nothing
+        return source.on_cancel(self.token.cancel)
 
     async def resume(self, reason: str) -> StatefulResult:
         """Takes over the interrupted send and runs it; a session that keeps killing its process ends instead."""

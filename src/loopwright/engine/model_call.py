@@ -217,7 +217,8 @@ class ModelCall:
         )
 
     def _emit(self, kind: AgentEventType, make: Callable[..., EventData], *args: object) -> None:
-        self._kernel.emit(self._session_id, kind, make, *args, round_index=self._round)
+        if kind in self._kernel.bus.wanted:
+            self._kernel.emit(self._session_id, kind, make, *args, round_index=self._round)
 
 
 _DELTAS = frozenset(

@@ -141,7 +141,8 @@ class ModelTurn:
             await run.kernel.hooks.run(HookPoint.LLM_AFTER, context)
             response = context.response
             drop_calls = drop_calls or context.directive is HookDirective.BREAK
-        run.emit(AgentEventType.USAGE_UPDATED, UsageUpdated, response.usage, run.send.usage + response.usage)
+        if AgentEventType.USAGE_UPDATED in run.kernel.bus.wanted:
+            run.emit(AgentEventType.USAGE_UPDATED, UsageUpdated, response.usage, run.send.usage + response.usage)
         if not response.tool_calls and not response.text.strip() and response.finish_reason == "length":
             cost = AttemptFailed(
                 self.step.round, len(failures) + 1, "llm.cut_while_thinking", "", response.usage, response.model

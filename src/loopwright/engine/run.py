@@ -14,7 +14,7 @@ from typing import assert_never
 from ..core.calls import aborted
 from ..core.decide import CallModel, Finish, Idle, Limits, Pause, RunTools, Say, TakeInbox, after_reply, decide
 from ..core.result import StatefulResult, result_of
-from ..core.state import with_reply
+from ..core.state import SendFacts, with_reply
 from ..model.codec import decode
 from ..model.errors import (
     CancellationRequested,
@@ -37,7 +37,7 @@ from ..model.events import (
     RunStarted,
 )
 from ..model.messages import UserMessage
-from ..model.records import AssistantMessageAdded, InputSource, Record, SendFinished, SendPaused, UserMessageAdded
+from ..model.records import InputSource, Record, SendFinished, SendPaused, UserMessageAdded
 from ..ports.hook import (
     CompletionContext,
     HookDirective,
@@ -204,11 +204,12 @@ class Run:
         if added.message.tool_calls:
             await self.journal.commit([*reply.records, added])
             return
-        step = after_reply(with_reply(context.send, added), limits, inbox_waiting=self.journal.inbox_waiting)
+        ahead = with_reply(context.send, added)
+        step = after_reply(ahead, limits, inbox_waiting=self.journal.inbox_waiting)
         if isinstance(step, Finish) and step.outcome == "completed" and await self._vetoed(step.final_text):
             await self.journal.commit([*reply.records, added, *self._vetoes()])
         elif isinstance(step, Finish):
-            await self._finish(step, also=[*reply.records, added], vetoable=False)
+            await self._finish(step, also=[*reply.records, added], ahead=ahead)
         else:
             await self.journal.commit([*reply.records, added])
         await self._round_ended(had_tools=False)
@@ -266,21 +267,21 @@ class Run:
     async def _say(self, step: Say) -> None:
         await self.journal.commit([self._message(step.source, step.detail)])
 
-    async def _finish(self, step: Finish, *, also: Sequence[Record] = (), vetoable: bool = True) -> None:
-        """Ends the send and gives the lease back, unless something arrived for it in the meantime."""
+    async def _finish(self, step: Finish, *, also: Sequence[Record] = (), ahead: SendFacts | None = None) -> None:
+        """Ends the send and gives the lease back, unless something arrived for it in the meantime.
+
+        `also` goes into the same commit; `ahead` are the facts after it, when it holds the reply that was judged.
+        """
         context = self.context
-        completing = vetoable and step.outcome == "completed" and not also and context.send.replied
+        completing = ahead is None and step.outcome == "completed" and not also and context.send.replied
         if completing and await self._vetoed(step.final_text):
             await self.journal.commit(self._vetoes())
             return
-        answer, rounds = context.send.answer, context.send.rounds
-        for record in also:
-            if isinstance(record, AssistantMessageAdded):
-                answer, rounds = with_reply(context.send, record).answer, record.round
+        ahead = ahead or context.send
         finished = SendFinished(
             outcome=step.outcome,
-            final_text=None if step.final_text == answer else step.final_text,
-            rounds=rounds,
+            final_text=None if step.final_text == ahead.answer else step.final_text,
+            rounds=ahead.rounds,
             output=step.output,
             error_code=step.error_code,
             error_reason=step.error_reason,

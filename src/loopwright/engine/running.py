@@ -51,9 +51,9 @@ class RunContext:
     @property
     def send(self) -> SendFacts:
         """The send that runs."""
-        send = self.journal.state.facts.send
-        assert send is not None
-        return send
+        state = self.journal.actor.state
+        assert state is not None and state.facts.send is not None
+        return state.facts.send
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model sees, in the registry's order; the same for the whole run."""
@@ -90,7 +90,8 @@ class RunContext:
 
     def emit(self, kind: AgentEventType, make: Callable[..., EventData], *args: object) -> None:
         """Publishes an event of this run."""
-        self.kernel.emit(self.session_id, kind, make, *args, round_index=self.round)
+        if kind in self.kernel.bus.wanted:
+            self.kernel.emit(self.session_id, kind, make, *args, round_index=self.round)
 
     def note(self, text: str) -> None:
         """Something for the log that changes nothing."""
