@@ -1,0 +1,191 @@
+"""From options to a loop: the model, the store, the tools.
+
+Owns: what each setting falls back to, and that no store is made by looking at it. Must not know: terminals.
+Read next: `session_drive.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from ..config import AgentLoopConfig
+from ..loop import StatefulAgentLoop
+from ..model.errors import ConfigError
+from ..model.records import SessionCreated
+from ..ports.llm import LLMRequest, LLMResponse
+from ..ports.store import SessionQuery
+from ..ports.store_admin import SchemaPolicy, SessionStore
+from ..stores.dsn import open_store
+from ..tools.presets import WORKSPACE_VARIABLE, create_default_tool_registry
+from ..transports.provider_config import LLMProviderConfig
+from ..transports.service_factory import config_of_model, create_llm_service_from_config
+from .journal_lines import record_of
+
+DEFAULT_DB: Final = os.path.join(".loopwright", "sessions.db")
+DEFAULT_AGENT: Final = "cli"
+"""Sessions of the command are its own: those of other programs need the tools of those programs."""
+
+EXAMPLE: Final = (
+    "for example: export LOOPWRIGHT_MODEL=openai:gpt-5-mini OPENAI_API_KEY=... (or --model echo: to try it offline)"
+)
+
+
+class AgentSettings(Struct, frozen=True, kw_only=True):
+    """What the options of a command said; None was not said."""
+
+    db: str = DEFAULT_DB
+    model: str | None = None
+    base_url: str | None = None
+    workspace: str | None = None
+    preset: str | None = None
+    allow_bash: bool = False
+    max_rounds: int | None = None
+    stream: bool = True
+    system: str | None = None
+    agent: str = DEFAULT_AGENT
+
+    def repeated(self) -> str:
+        """The options that another command on the same session needs too, for the lines that say how to go on."""
+        given: list[str] = []
+        if self.db != DEFAULT_DB:
+            given += ["--db", self.db]
+        if self.base_url:
+            given += ["--base-url", self.base_url]
+        if self.agent != DEFAULT_AGENT:
+            given += ["--agent", self.agent]
+        if self.allow_bash:
+            given.append("--allow-bash")
+        return "".join(f" {shlex.quote(word)}" for word in given)
+
+
+def model_config(settings: AgentSettings, env: Mapping[str, str]) -> LLMProviderConfig:
+    """The model settings: options first, then LOOPWRIGHT_*, OPENAI_* and ANTHROPIC_* of `env`.
+
+    Raises: `ConfigError`, one line that names what to set.
+    """
+    try:
+        if settings.model:
+            given: dict[str, Any] = {"base_url": settings.base_url} if settings.base_url else {}
+            return config_of_model(settings.model, env=env, **given)
+        if settings.base_url:
+            env = {**env, "LOOPWRIGHT_BASE_URL": settings.base_url}
+        return LLMProviderConfig.from_env(env=env)
+    except ConfigError as error:
+        problems = "; ".join(error.problems).replace(": pass it, or set", ": set").replace(" and use from_env()", "")
+        raise ConfigError(f"{problems}; {EXAMPLE}") from error
+
+
+class NoModel:
+    """Stands in for a model where a command never asks one."""
+
+    async def complete(self, request: LLMRequest) -> LLMResponse:
+        """Raises: `ConfigError`."""
+        raise ConfigError("this command runs no model")
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
+
+
+class Agent(Struct, frozen=True):
+    """A loop that can run sessions, and the session that was named."""
+
+    loop: StatefulAgentLoop
+    model: LLMProviderConfig
+    session_id: str | None
+    """None: a new one is to be made."""
+    metadata: dict[str, Any]
+    """For a new session: what its next commands fall back to."""
+
+
+def file_of(db: str) -> Path | None:
+    """The file behind `--db`; None when it is not one."""
+    if db.startswith("sqlite:///"):
+        return Path(db.removeprefix("sqlite:///"))
+    return None if ":" in db.partition("/")[0] else Path(db)
+
+
+@asynccontextmanager
+async def opened_store(db: str) -> AsyncIterator[SessionStore]:
+    """The store for looking at: neither made nor migrated. Raises: `ConfigError` when there is none."""
+    path = file_of(db)
+    if path is not None and not path.exists():
+        raise ConfigError(f"no store at {db}; `loopwright run` makes one, --db names another")
+    store = open_store(db, schema=SchemaPolicy.VERIFY)
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+async def resolved(store: SessionStore, session_id: str) -> str:
+    """The id that was meant: `last` is the newest session. Raises: `SessionNotFoundError`."""
+    if session_id == "last" and (newest := await store.list(SessionQuery(limit=1))):
+        return newest[0].session_id
+    return (await store.lookup(session_id)).head.session_id
+
+
+@asynccontextmanager
+async def opened_agent(settings: AgentSettings, session_id: str | None, env: Mapping[str, str]) -> AsyncIterator[Agent]:
+    """A loop whose store is made when missing; the model settings must be complete.
+
+    Where the options say nothing, a session that goes on takes the model, preset and workspace that it began with.
+    """
+    if session_id is None:
+        model_config(settings, env)  # before anything is made
+    if settings.db == DEFAULT_DB:
+        os.makedirs(os.path.dirname(DEFAULT_DB), exist_ok=True)
+    store = open_store(settings.db)
+    try:
+        named = None if session_id is None else await resolved(store, session_id)
+        begun_with = {} if named is None else await _begun_with(store, named)
+        if not settings.base_url and not env.get("LOOPWRIGHT_BASE_URL"):
+            settings = msgspec.structs.replace(settings, model=settings.model or begun_with.get("model"))
+        config = model_config(settings, env)
+        metadata = {
+            "preset": settings.preset or begun_with.get("preset") or "core",
+            "workspace": str(_workspace(settings.workspace or begun_with.get("workspace"), env)),
+            "model": f"{config.provider}:{config.model}",
+        }
+        tools = create_default_tool_registry(
+            metadata["preset"],  # type: ignore[arg-type]
+            workspace=metadata["workspace"],
+            allow_bash=settings.allow_bash,
+        )
+        service = create_llm_service_from_config(config)
+        try:
+            loop = StatefulAgentLoop(llm=service, store=store, tools=tools, config=_loop_config(settings, config))
+            try:
+                yield Agent(loop, config, named, {"cli": metadata})
+            finally:
+                await loop.aclose()
+        finally:
+            await service.aclose()
+    finally:
+        await store.aclose()
+
+
+def _loop_config(settings: AgentSettings, model: LLMProviderConfig) -> AgentLoopConfig:
+    limits: dict[str, Any] = {} if settings.max_rounds is None else {"max_rounds": settings.max_rounds}
+    return AgentLoopConfig(agent_name=settings.agent, system_prompt=settings.system, stream=settings.stream, **limits)
+
+
+async def _begun_with(store: SessionStore, session_id: str) -> dict[str, str]:
+    rows = await store.read(session_id, limit=1)
+    created = record_of(rows[0]) if rows else None
+    found = created.metadata.get("cli") if isinstance(created, SessionCreated) else None
+    return {k: v for k, v in found.items() if isinstance(v, str)} if isinstance(found, dict) else {}
+
+
+def _workspace(given: str | None, env: Mapping[str, str]) -> Path:
+    folder = Path(given or env.get(WORKSPACE_VARIABLE) or ".")
+    if not folder.is_dir():
+        raise ConfigError(f"workspace {str(folder)!r} is not a folder; name one with --workspace")
+    return folder.resolve()

@@ -1,0 +1,77 @@
+"""All commands in one application.
+
+Owns: how commands are called and how an error that reached the top is said. Must not know: what commands do.
+Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `doctor_command.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from ..model.errors import LoopwrightError, StoreSchemaError
+from .exit_codes import ExitCode, code_of_error, words_of
+from .run_command import run
+from .session_commands import sessions_app
+
+app = typer.Typer(
+    name="loopwright",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"loopwright {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Durable agents on the command line.
+
+    Exit codes: 0 completed, 1 failed or degraded, 2 wrong usage, 3 waiting for input or a host's tools,
+    4 round limit or budget reached, 5 session busy or store unavailable, 130 cancelled.
+    """
+
+
+app.command()(run)
+app.add_typer(sessions_app, name="sessions")
+
+
+def run_application() -> None:
+    """Runs the command with the arguments of this process; every typed error is one message and an exit code."""
+    try:
+        app(standalone_mode=True)
+    except LoopwrightError as error:
+        text = words_of(error)
+        if isinstance(error, StoreSchemaError):
+            text = text.partition("\n")[0]
+        sys.stderr.write(f"loopwright: {text}\n")
+        sys.exit(code_of_error(error))
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.CANCELLED)
+    except BrokenPipeError:
+        sys.exit(ExitCode.FAILED)
+    finally:
+        _flush()
+
+
+def _flush() -> None:
+    """What is left in the buffer goes out now: at exit nobody could catch that its reader is gone."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,127 @@
+"""Records, calls and figures in a few words each.
+
+Owns: the short form of what happened, for tables, transcripts and tool lines. Must not know: terminals, colours.
+Read next: `transcript.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..model.codec import decode_record
+from ..model.errors import StoreCorruptError
+from ..model.messages import FilePart, ImagePart, TextPart, content_text
+from ..model.records import (
+    AssistantMessageAdded,
+    AttemptFailed,
+    HistoryRepaired,
+    QuestionAnswered,
+    QuestionAsked,
+    Record,
+    RunResumed,
+    SendFinished,
+    SendPaused,
+    SendStarted,
+    SessionCreated,
+    StateCheckpointed,
+    ToolAbandoned,
+    ToolFinished,
+    ToolStarted,
+    UserMessageAdded,
+)
+from ..model.usage import Usage
+from ..ports.store import StoredRecord
+
+_CONTROL = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: what a model or tool says must not drive the terminal."""
+    return text.translate(_CONTROL).encode("utf-8", "replace").decode("utf-8")
+
+
+def one_line(text: str, width: int) -> str:
+    """`text` on one line of at most `width` characters."""
+    line = " ".join(printable(text).split())
+    return line if len(line) <= width else line[: max(width - 1, 0)] + "…"
+
+
+def call_text(name: str, arguments: Mapping[str, Any] | str, width: int = 80) -> str:
+    """A tool call as `name(argument="value")`."""
+    if isinstance(arguments, str):
+        try:
+            parsed = json.loads(arguments or "{}")
+        except ValueError:
+            return one_line(f"{name}({arguments})", width)
+        arguments = parsed if isinstance(parsed, dict) else {"": parsed}
+    values = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items()]
+    each = max((width - len(name) - 2) // max(len(values), 1) - 2, 12)
+    return one_line(f"{name}({', '.join(one_line(value, each) for value in values)})", width)
+
+
+def tokens_text(usage: Usage) -> str:
+    """Tokens of a usage: `1,234 tokens`, with `~` when estimated."""
+    return f"{'~' if usage.estimated else ''}{usage.total_tokens:,} tokens"
+
+
+def parts_text(content: str | tuple[TextPart | ImagePart | FilePart, ...]) -> str:
+    """Text and, in brackets, what is not text."""
+    if isinstance(content, str):
+        return content
+    others = [p.media_type for p in content if not isinstance(p, TextPart)]
+    return " ".join([content_text(content), *[f"[{kind}]" for kind in others]]).strip()
+
+
+def record_of(row: StoredRecord) -> Record | None:
+    """The record of a stored row; None when it cannot be read."""
+    try:
+        return decode_record(row.kind, row.version, row.body)
+    except StoreCorruptError:
+        return None
+
+
+def record_text(record: Record | None, width: int = 90) -> str:
+    """What a record says, on one line."""
+    return one_line(_words(record), width)
+
+
+def _words(record: Record | None) -> str:
+    match record:
+        case None:
+            return "cannot be read by this version"
+        case SessionCreated():
+            return f"agent {record.agent_name}" + (f"; {record.system_prompt}" if record.system_prompt else "")
+        case SendStarted():
+            limits = f"at most {record.max_rounds} rounds"
+            return f"send {record.index}, {limits}" + (f", send id {record.send_id}" if record.send_id else "")
+        case UserMessageAdded():
+            said = parts_text(record.message.content)
+            return said if record.source == "send" else f"({record.source}) {said}"
+        case AssistantMessageAdded():
+            calls = [call_text(call.name, call.arguments, 60) for call in record.message.tool_calls]
+            return " ".join([*([record.message.text] if record.message.text else []), *[f"→ {call}" for call in calls]])
+        case AttemptFailed():
+            return f"round {record.round}, attempt {record.attempt}: {record.error_code}: {record.message}"
+        case ToolStarted():
+            return f"{call_text(record.name, record.arguments, 60)}, effect {record.effect}, key {record.key[:8]}…"
+        case ToolFinished():
+            return f"{record.name} {record.status}: {parts_text(record.content)}"
+        case ToolAbandoned():
+            return f"{record.name}: {record.reason}"
+        case QuestionAsked():
+            return f"{record.interaction.prompt} ({record.interaction.id})"
+        case QuestionAnswered():
+            return json.dumps(record.value, ensure_ascii=False) + (f" by {record.by}" if record.by else "")
+        case SendPaused():
+            return record.outcome
+        case RunResumed():
+            return record.reason + (f", takeover {record.takeovers}" if record.takeovers else "")
+        case SendFinished():
+            rounds = f"{record.rounds} round{'s' if record.rounds != 1 else ''}"
+            return f"{record.outcome} after {rounds}" + (f": {record.error_message}" if record.error_message else "")
+        case HistoryRepaired():
+            return f"answered {len(record.answered)}, dropped {len(record.dropped)}"
+        case StateCheckpointed():
+            return "state as of here"

@@ -1,0 +1,28 @@
+"""The entry point of the command `loopwright`.
+
+Owns: saying which extra is missing. Must not know: any command.
+Read next: `application.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+WITHOUT_EXTRA = "loopwright: the command line needs typer and rich: pip install 'loopwright[cli]'\n"
+
+run_application: Callable[[], None] | None
+try:
+    from .application import run_application
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] not in ("typer", "rich"):
+        raise
+    run_application = None
+
+
+def main() -> None:
+    """Runs the command with the arguments of this process and exits."""
+    if run_application is None:
+        sys.stderr.write(WITHOUT_EXTRA)
+        sys.exit(2)
+    run_application()

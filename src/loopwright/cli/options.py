@@ -1,0 +1,32 @@
+"""The options that several commands share.
+
+Owns: their names and help texts. Must not know: what commands do with them.
+Read next: `run_command.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Db = Annotated[str, typer.Option("--db", metavar="PATH", help="The store: a file or a DSN.")]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="PROVIDER:MODEL", help="The model; default LOOPWRIGHT_*, OPENAI_* or ANTHROPIC_*."),
+]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Where the model is served.")]
+Workspace = Annotated[
+    Path | None, typer.Option("--workspace", metavar="FOLDER", help="The folder that tools stay in; default here.")
+]
+Preset = Annotated[
+    str | None, typer.Option("--preset", metavar="core|explore|full", help="Which tools; explore changes nothing.")
+]
+AllowBash = Annotated[bool, typer.Option("--allow-bash", help="Let the model run shell commands.")]
+MaxRounds = Annotated[int | None, typer.Option("--max-rounds", min=1, help="Model calls per send; default 24.")]
+NoStream = Annotated[bool, typer.Option("--no-stream", help="Show the answer when it is complete.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
+AsEvents = Annotated[bool, typer.Option("--events", help="Every event as a JSON line on standard output.")]
+System = Annotated[str | None, typer.Option("--system", metavar="TEXT", help="Instructions for the model.")]
+AgentName = Annotated[str, typer.Option("--agent", metavar="NAME", help="Whose sessions to run.")]

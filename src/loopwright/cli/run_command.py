@@ -1,0 +1,184 @@
+"""`loopwright run`.
+
+Owns: one send, from prompt to exit code. Must not know: how a run is shown.
+Read next: `session_drive.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from msgspec import Struct
+
+from ..core.result import FollowUpQueued, StatefulResult
+from ..model.errors import ConfigError, LoopwrightError
+from ..ports.cancellation import CancellationToken
+from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, Agent, AgentSettings, opened_agent
+from .exit_codes import ExitCode, code_of_error, code_of_outcome, words_of
+from .options import (
+    AgentName,
+    AllowBash,
+    AsEvents,
+    AsJson,
+    BaseUrl,
+    Db,
+    MaxRounds,
+    Model,
+    NoStream,
+    Preset,
+    System,
+    Workspace,
+)
+from .screen import Screen, question_text
+from .session_drive import (
+    Drive,
+    JsonLines,
+    answer_from_text,
+    ask_on_terminal,
+    how_to_go_on,
+    result_json,
+    screen_for,
+    write_json,
+)
+
+
+class RunOrder(Struct, frozen=True, kw_only=True):
+    """What one run is to do and how its end is said."""
+
+    prompt: str | None
+    """None: go on without new input."""
+    session_id: str | None
+    send_id: str | None = None
+    as_json: bool = False
+    as_events: bool = False
+    answer: str | None = None
+    """Answers an open question instead of saying something."""
+    question: str | None = None
+    """Which one; None: the only one."""
+
+
+def run(
+    prompt: Annotated[str | None, typer.Argument(help="What to do; - reads it from standard input.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="Go on with a session; `last` is the newest.")
+    ] = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    db: Db = DEFAULT_DB,
+    workspace: Workspace = None,
+    preset: Preset = None,
+    allow_bash: AllowBash = False,
+    max_rounds: MaxRounds = None,
+    no_stream: NoStream = False,
+    as_json: AsJson = False,
+    as_events: AsEvents = False,
+    system: System = None,
+    send_id: Annotated[
+        str | None, typer.Option("--send-id", metavar="ID", help="The same id again returns the stored result.")
+    ] = None,
+    agent: AgentName = DEFAULT_AGENT,
+) -> None:
+    """Run an agent on PROMPT until it is done.
+
+    The answer goes to standard output, everything else to standard error. Without PROMPT a named session goes on where it was interrupted.
+    """
+    if as_json and as_events:
+        raise ConfigError("--json and --events exclude each other")
+    if prompt is None and session is None:
+        raise ConfigError('nothing to do: give a prompt, for example loopwright run "list the files here"')
+    settings = AgentSettings(
+        db=db,
+        model=model,
+        base_url=base_url,
+        workspace=None if workspace is None else str(workspace),
+        preset=preset,
+        allow_bash=allow_bash,
+        max_rounds=max_rounds,
+        stream=not no_stream,
+        system=system,
+        agent=agent,
+    )
+    text = sys.stdin.read() if prompt == "-" else prompt
+    order = RunOrder(prompt=text, session_id=session, send_id=send_id, as_json=as_json, as_events=as_events)
+    raise typer.Exit(asyncio.run(carry_out(settings, order)))
+
+
+async def carry_out(settings: AgentSettings, order: RunOrder) -> int:
+    """Runs the order and says how it ended; answers the exit code."""
+    shown: list[str] = []
+    try:
+        async with opened_agent(settings, order.session_id, os.environ) as agent:
+            session_id = agent.session_id or await _new_session(agent, order.prompt or "")
+            shown.append(session_id)
+            screen = _screen(settings, order)
+            screen.note(f"session {session_id}")
+            drive = Drive(agent, settings, screen)
+            result = await _drive(drive, session_id, order)
+    except LoopwrightError as error:
+        if order.as_json:
+            write_json(error_json(error, shown[0] if shown else order.session_id))
+        raise
+    if result is None:
+        return ExitCode.UNAVAILABLE
+    if order.as_json:
+        write_json(result_json(result))
+    if (words := how_to_go_on(result, settings)) is not None:
+        sys.stderr.write(f"loopwright: {words}\n")
+    return code_of_outcome(result.status)
+
+
+def error_json(error: LoopwrightError, session_id: str | None) -> dict[str, object]:
+    """What `--json` says when there is no result."""
+    return {
+        "session_id": session_id,
+        "status": "error",
+        "exit_code": int(code_of_error(error)),
+        "error_code": error.code,
+        "error_message": words_of(error),
+    }
+
+
+async def _new_session(agent: Agent, prompt: str) -> str:
+    if not prompt.strip():
+        raise ConfigError("the prompt is empty; say what to do")
+    return await agent.loop.new_session(metadata=agent.metadata, title=" ".join(prompt.split())[:80])
+
+
+def _screen(settings: AgentSettings, order: RunOrder) -> Screen:
+    screen = screen_for(answer=not (order.as_json or order.as_events), streaming=settings.stream)
+    return JsonLines(screen) if order.as_events else screen
+
+
+async def _drive(drive: Drive, session_id: str, order: RunOrder) -> StatefulResult | None:
+    loop, prompt = drive.agent.loop, order.prompt
+    chosen, value = ("", None) if order.answer is None else await _answer(drive.agent, session_id, order)
+
+    async def work(token: CancellationToken) -> StatefulResult | FollowUpQueued:
+        if order.answer is not None:
+            return await loop.submit_input(session_id, chosen, value, by="loopwright command")
+        if prompt is None:
+            return await loop.resume(session_id, stop=token)
+        return await loop.send(prompt, session_id=session_id, send_id=order.send_id, stop=token)
+
+    if order.as_json or order.as_events or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return await drive.run(work)
+    return await drive.with_questions(work, ask_on_terminal)
+
+
+async def _answer(agent: Agent, session_id: str, order: RunOrder) -> tuple[str, Any]:
+    """(id of the question, value) that the order's answer means."""
+    _, questions = await agent.loop.get_pending(session_id)
+    open_ids = ", ".join(question.id for question in questions)
+    fitting = [q for q in questions if order.question in (None, q.id)]
+    if not fitting:
+        raise ConfigError(f"session {session_id!r} has no such open question; open: {open_ids or 'none'}")
+    if len(fitting) > 1:
+        raise ConfigError(f"session {session_id!r} waits for several answers; say which with --question: {open_ids}")
+    value = answer_from_text(fitting[0], order.answer or "")
+    if value is None:
+        raise ConfigError(f"the answer does not fit: {question_text(fitting[0])}")
+    return fitting[0].id, value

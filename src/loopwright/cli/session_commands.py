@@ -1,0 +1,306 @@
+"""`loopwright sessions`: list, show, resume, abort, export, delete.
+
+Owns: looking at sessions and ending them. Must not know: how a run is shown.
+Read next: `transcript.py`, `run_command.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..config import AgentLoopConfig
+from ..loop import StatefulAgentLoop
+from ..model.errors import ConfigError
+from ..ports.store import Head, SessionQuery, StoredRecord
+from ..ports.store_admin import SessionStore
+from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, AgentSettings, NoModel, file_of, opened_store, resolved
+from .exit_codes import ExitCode
+from .journal_lines import one_line, printable, record_of, record_text, tokens_text
+from .live_screen import terminal_console
+from .options import AgentName, AllowBash, AsEvents, AsJson, BaseUrl, Db, MaxRounds, Model, NoStream, Preset, Workspace
+from .run_command import RunOrder, carry_out
+from .session_drive import write_json
+from .transcript import Tone, transcript
+
+T = TypeVar("T")
+
+sessions_app = typer.Typer(
+    help="Look at sessions, go on with them, end them.", no_args_is_help=True, rich_markup_mode=None
+)
+
+SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session; `last` is the newest.", show_default=False)]
+
+_STYLES: Final[dict[Tone, str]] = {
+    "user": "bold",
+    "model": "",
+    "tool": "cyan",
+    "good": "green",
+    "bad": "yellow",
+    "note": "dim",
+}
+
+
+def with_store(db: str, work: Callable[[SessionStore], Awaitable[T]]) -> T:
+    """Runs `work` on the store as it is."""
+
+    async def whole() -> T:
+        async with opened_store(db) as store:
+            return await work(store)
+
+    return asyncio.run(whole())
+
+
+def state_of(head: Head) -> str:
+    """idle, waiting, running, or interrupted: open and nobody alive runs it."""
+    return "interrupted" if head.status == "running" and head.expires_in_s <= 0 else head.status
+
+
+def ago(at: float) -> str:
+    """How long ago a wall time was."""
+    seconds = max(time.time() - at, 0)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "just now" if seconds < 5 else f"{int(seconds)} s ago"
+
+
+def head_json(head: Head) -> dict[str, Any]:
+    """A head as JSON values, with `state` beside the stored status."""
+    return {**msgspec.to_builtins(head), "state": state_of(head)}
+
+
+def page(console: Console) -> Console:
+    """In a pipe lines are as long as they are."""
+    if not console.is_terminal:
+        console.width = 10_000
+    return console
+
+
+@sessions_app.command("list")
+def list_sessions(
+    db: Db = DEFAULT_DB,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many, newest first.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List sessions, newest first."""
+    path = file_of(db)
+    heads: Sequence[Head] = ()
+    if path is None or path.exists():
+        heads = with_store(db, lambda store: store.list(SessionQuery(limit=limit)))
+    if as_json:
+        return write_json([head_json(head) for head in heads])
+    if not heads:
+        sys.stderr.write(f"loopwright: no sessions in {db}\n")
+        return None
+    console = page(terminal_console(sys.stdout))
+    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
+    for title, options in (
+        ("session", {"no_wrap": True}),
+        ("state", {"no_wrap": True}),
+        ("agent", {"no_wrap": True, "max_width": 14}),
+        ("sends", {"justify": "right"}),
+        ("tokens", {"justify": "right", "no_wrap": True}),
+        ("updated", {"no_wrap": True}),
+        ("title", {"no_wrap": True, "overflow": "ellipsis"}),
+    ):
+        table.add_column(title, **options)  # type: ignore[arg-type]
+    for head in heads:
+        state = state_of(head)
+        colour = {"interrupted": "yellow", "waiting": "magenta", "running": "green"}.get(state, "")
+        figures = (str(head.sends), f"{head.usage.total_tokens:,}", ago(head.updated_at), printable(head.title))
+        table.add_row(head.session_id, Text(state, style=colour), Text(head.agent_name), *[Text(f) for f in figures])
+    console.print(table)
+    return None
+
+
+@sessions_app.command()
+def show(
+    session_id: SessionId,
+    db: Db = DEFAULT_DB,
+    journal: Annotated[bool, typer.Option("--journal", help="The records instead of the conversation.")] = False,
+    whole: Annotated[bool, typer.Option("--full", help="Calls and results in full.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a session: the conversation with its calls and outcomes, or its journal."""
+
+    async def read(store: SessionStore) -> tuple[Head, Sequence[StoredRecord]]:
+        sid = await resolved(store, session_id)
+        return (await store.lookup(sid)).head, await store.read(sid)
+
+    head, rows = with_store(db, read)
+    if as_json:
+        return write_json({"head": head_json(head), "records": [record_json(row) for row in rows]})
+    console = page(terminal_console(sys.stdout))
+    title = f"  {one_line(head.title, 80)}" if head.title else ""
+    console.print(Text.assemble((head.session_id, "bold"), title))
+    facts = f"{state_of(head)} · agent {head.agent_name} · {head.sends} send(s) · {len(rows)} records · {tokens_text(head.usage)} · {ago(head.updated_at)}"
+    console.print(Text(facts, style="dim"))
+    if journal:
+        return _print_journal(console, rows, whole=whole)
+    width = min(console.width, 120) - 14
+    for line in transcript(rows, width=width, whole=whole):
+        _print_paragraph(console, line.label, line.text, _STYLES[line.tone])
+    return None
+
+
+def _print_paragraph(console: Console, label: str, text: str, style: str) -> None:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=11, no_wrap=True)
+    grid.add_column()
+    grid.add_row(Text(label, style="dim"), Text(printable(text).rstrip("\n"), style=style))
+    console.print(grid)
+
+
+def _print_journal(console: Console, rows: Sequence[StoredRecord], *, whole: bool) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("pos", justify="right")
+    table.add_column("at", no_wrap=True)
+    table.add_column("record", no_wrap=True, style="cyan")
+    table.add_column("what", no_wrap=not whole, overflow="ellipsis")
+    for row in rows:
+        at = time.strftime("%H:%M:%S", time.localtime(row.at))
+        what = record_text(record_of(row), 100_000 if whole else 160)
+        table.add_row(str(row.position), at, row.kind, Text(what))
+    console.print(table)
+
+
+def record_json(row: StoredRecord) -> dict[str, Any]:
+    """A stored record as JSON values; a body that is not JSON is given as text."""
+    try:
+        body: Any = json.loads(row.body)
+    except ValueError:
+        body = row.body.decode("utf-8", "replace")
+    return {"position": row.position, "kind": row.kind, "version": row.version, "at": row.at, "body": body}
+
+
+@sessions_app.command()
+def resume(
+    session_id: SessionId,
+    answer: Annotated[
+        str | None, typer.Option("--answer", metavar="TEXT", help="Answers the question that the session waits for.")
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option("--question", metavar="ID", help="Which one, when there are several.")
+    ] = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    db: Db = DEFAULT_DB,
+    workspace: Workspace = None,
+    preset: Preset = None,
+    allow_bash: AllowBash = False,
+    max_rounds: MaxRounds = None,
+    no_stream: NoStream = False,
+    as_json: AsJson = False,
+    as_events: AsEvents = False,
+    agent: AgentName = DEFAULT_AGENT,
+) -> None:
+    """Go on with a session that was interrupted or stopped, or answer what it asks."""
+    if as_json and as_events:
+        raise ConfigError("--json and --events exclude each other")
+    settings = AgentSettings(
+        db=db,
+        model=model,
+        base_url=base_url,
+        workspace=None if workspace is None else str(workspace),
+        preset=preset,
+        allow_bash=allow_bash,
+        max_rounds=max_rounds,
+        stream=not no_stream,
+        agent=agent,
+    )
+    order = RunOrder(
+        prompt=None, session_id=session_id, as_json=as_json, as_events=as_events, answer=answer, question=question
+    )
+    raise typer.Exit(asyncio.run(carry_out(settings, order)))
+
+
+@sessions_app.command()
+def abort(
+    session_id: SessionId,
+    db: Db = DEFAULT_DB,
+    reason: Annotated[str, typer.Option("--reason", help="What the model is told.")] = "aborted by a person",
+) -> None:
+    """End an unfinished send: its open calls are answered as aborted; a running one is asked to stop."""
+
+    async def work(store: SessionStore) -> str:
+        sid = await resolved(store, session_id)
+        head = (await store.lookup(sid)).head
+        # Ending needs no code of the agent, only its name.
+        config = AgentLoopConfig(agent_name=head.agent_name)
+        async with StatefulAgentLoop(llm=NoModel(), store=store, config=config) as loop:
+            if state_of(head) == "running":
+                await loop.stop(sid, reason=reason)
+                return f"session {sid}: its process was asked to stop"
+            count = await loop.abort_pending(sid, reason=reason)
+            return (
+                f"session {sid}: {count} open call(s) aborted"
+                if head.status != "idle"
+                else f"session {sid}: nothing was open"
+            )
+
+    sys.stderr.write(f"loopwright: {with_store(db, work)}\n")
+
+
+@sessions_app.command()
+def export(
+    session_id: SessionId,
+    db: Db = DEFAULT_DB,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")] = None,
+) -> None:
+    """Write a session as JSON lines: its head, then its records."""
+
+    async def read(store: SessionStore) -> tuple[Head, Sequence[StoredRecord]]:
+        sid = await resolved(store, session_id)
+        return (await store.lookup(sid)).head, await store.read(sid)
+
+    head, rows = with_store(db, read)
+    lines = [json.dumps({"type": "head", **head_json(head)})]
+    lines += [json.dumps({"type": "record", **record_json(row)}) for row in rows]
+    text = "".join(f"{line}\n" for line in lines)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {output}: {error.strerror}") from error
+    sys.stderr.write(f"loopwright: {len(rows)} records written to {output}\n")
+
+
+@sessions_app.command()
+def delete(
+    session_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The sessions.", show_default=False)],
+    db: Db = DEFAULT_DB,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete sessions with all they hold; ids are never used again."""
+
+    async def names(store: SessionStore) -> list[str]:
+        return [await resolved(store, session_id) for session_id in session_ids]
+
+    chosen = list(dict.fromkeys(with_store(db, names)))
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ConfigError("deleting needs --yes when nobody can be asked")
+        sys.stderr.write(f"delete {', '.join(chosen)} for good? [y/N] ")
+        sys.stderr.flush()
+        if input().strip().lower() not in ("y", "yes"):
+            sys.stderr.write("loopwright: nothing was deleted\n")
+            raise typer.Exit(ExitCode.FAILED)
+
+    async def work(store: SessionStore) -> int:
+        return sum([await store.delete(session_id) for session_id in chosen])
+
+    sys.stderr.write(f"loopwright: {with_store(db, work)} session(s) deleted\n")
