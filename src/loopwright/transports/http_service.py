@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
+from weakref import WeakKeyDictionary
 
 import httpx2
 
@@ -72,14 +73,15 @@ class HTTPModelService:
     """An `LLMService` over HTTP.
 
     Guarantees: those of the port; the connection of a cancelled or abandoned stream is closed at once.
-    Concurrency: any number of calls; the client belongs to the event loop of the first call.
+    Concurrency: any number of calls, from any event loop; each loop has its own connections.
     """
 
     def __init__(self, config: LLMProviderConfig, wire: Wire) -> None:
         self.config = config
         self._wire = wire
         self._url = _join(config.url, wire.path)
-        self._client: httpx2.AsyncClient | None = config.http_client
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = WeakKeyDictionary()
+        """One client for each event loop, since connections cannot leave theirs; empty with a host's own client."""
         self._headers = self._all_headers()
         secrets = [config.api_key or "", *[v for k, v in config.headers.items() if k.lower() not in _PLAIN_HEADERS]]
         if config.proxy:
@@ -109,6 +111,7 @@ class HTTPModelService:
         """The reply as it comes; the last chunk carries `.response`."""
         rendered = self._render(request, stream=True)
         response = await self._send(rendered)
+        pieces = _pieces(response)
         try:
             if "json" in response.headers.get("content-type", ""):
                 # Some servers answer with a document although a stream was asked for.
@@ -119,7 +122,6 @@ class HTTPModelService:
             reader = self._wire.reader(rendered.host_names, self._failures)
             events = EventReader()
             read = reader.read
-            pieces = _pieces(response)
             try:
                 async for piece in pieces:
                     for data in events.feed(piece):
@@ -144,13 +146,19 @@ class HTTPModelService:
                 f"the stream holds what is not of its protocol ({error})", status=200
             ) from error
         finally:
+            await pieces.aclose()
             await response.aclose()
 
     async def aclose(self) -> None:
         """Closes the connections, unless the host brought its own client; safe to call twice."""
-        client, self._client = self._client, self.config.http_client
-        if client is not None and client is not self.config.http_client:
-            await client.aclose()
+        here = asyncio.get_running_loop()
+        clients = list(self._clients.items())
+        self._clients.clear()
+        for loop, client in clients:
+            if loop is here:
+                await client.aclose()
+            elif loop.is_running():
+                asyncio.run_coroutine_threadsafe(client.aclose(), loop)
 
     def _render(self, request: LLMRequest, *, stream: bool) -> RenderedRequest:
         model = request.model or self.config.model
@@ -166,7 +174,8 @@ class HTTPModelService:
         return self._wire.render(request, settings, stream=stream)
 
     async def _send(self, rendered: RenderedRequest) -> httpx2.Response:
-        client = self._client or self._open_client()
+        own: httpx2.AsyncClient | None = self.config.http_client
+        client = own or self._clients.get(asyncio.get_running_loop()) or self._open_client()
         auth: Any = self.config.auth if self.config.auth is not None else httpx2.USE_CLIENT_DEFAULT
         try:
             request = client.build_request(
@@ -204,10 +213,11 @@ class HTTPModelService:
         proxy = self.config.proxy
         try:
             # A proxy of the config stands in for those of the environment; NO_PROXY would otherwise undo it.
-            self._client = httpx2.AsyncClient(proxy=proxy, trust_env=proxy is None, limits=_LIMITS)
+            client = httpx2.AsyncClient(proxy=proxy, trust_env=proxy is None, limits=_LIMITS)
         except (ValueError, ImportError, httpx2.InvalidURL) as error:
             raise ConfigError(f"proxy cannot be used: {self._failures.clean(str(error))}") from error
-        return self._client
+        self._clients[asyncio.get_running_loop()] = client
+        return client
 
     def _network(self, error: httpx2.HTTPError) -> LLMTransientError:
         kind = type(error).__name__
@@ -245,7 +255,7 @@ def _join(base_url: str, path: str) -> str:
     return urlunsplit(parts._replace(path=base))
 
 
-def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+def _pieces(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
     encoding = response.headers.get("content-encoding", "identity")
     return response.aiter_raw() if encoding in ("", "identity") else response.aiter_bytes()
 

@@ -1,0 +1,208 @@
+"""Settings: checked at once, read from an environment, by model string; and the services that need no network."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from loopwright.model.errors import ConfigError, LLMTransientError
+from loopwright.ports.llm import LLMRequest, LLMResponse
+from loopwright.testing.scripted import ScriptedLLM, ScriptError, calls, gated
+from loopwright.transports import (
+    LLMProviderConfig,
+    config_of_model,
+    create_llm_service,
+    create_llm_service_from_config,
+    create_llm_service_from_env,
+)
+
+ASK = LLMRequest(messages=[{"role": "user", "content": "say hello world"}])
+
+
+def test_everything_that_is_missing_is_listed_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        LLMProviderConfig(provider="somewhere", timeout_s=0)
+    assert [problem.split()[0] for problem in caught.value.problems] == ["base_url", "model", "api_key", "timeout_s"]
+
+
+def test_an_unknown_field_is_an_error() -> None:
+    with pytest.raises(TypeError, match="modle"):
+        LLMProviderConfig(modle="x")  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="modle"):
+        create_llm_service("openai:x", env={"OPENAI_API_KEY": "k"}, modle="x")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"api_key": "k"},
+        {"auth": object()},
+        {"headers": {"Authorization": "Bearer x"}},
+        {"base_url": "http://127.0.0.1:1/v1"},
+        {"http_client": object()},
+    ],
+)
+def test_a_key_is_not_needed_when_something_else_stands_in_for_it(settings: dict[str, Any]) -> None:
+    assert LLMProviderConfig(model="m", **settings).model == "m"
+
+
+def test_a_config_never_shows_its_secrets() -> None:
+    config = LLMProviderConfig(model="m", api_key="sk-secret", headers={"x": "secret"}, proxy="http://u:secret@p:1")
+    assert "secret" not in f"{config!r} {config} {create_llm_service_from_config(config)!r}"
+
+
+@pytest.mark.parametrize(
+    "env, expected",
+    [
+        ({"LOOPWRIGHT_MODEL": "m", "OPENAI_API_KEY": "k"}, ("openai", "m", "k", "https://api.openai.com/v1")),
+        (
+            {"OPENAI_MODEL": "m", "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://o/v1"},
+            ("openai", "m", "k", "http://o/v1"),
+        ),
+        ({"ANTHROPIC_MODEL": "c", "ANTHROPIC_API_KEY": "a"}, ("anthropic", "c", "a", "https://api.anthropic.com")),
+        (
+            {"LOOPWRIGHT_MODEL": "claude-x", "ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "k"},
+            ("anthropic", "claude-x", "a", "https://api.anthropic.com"),
+        ),
+        (
+            {"LOOPWRIGHT_MODEL": "groq:llama:8b", "GROQ_API_KEY": "g"},
+            ("groq", "llama:8b", "g", "https://api.groq.com/openai/v1"),
+        ),
+        (
+            {"LOOPWRIGHT_MODEL": "llama3:8b", "LOOPWRIGHT_BASE_URL": "http://127.0.0.1:1/v1"},
+            ("openai", "llama3:8b", None, "http://127.0.0.1:1/v1"),
+        ),
+        (
+            {
+                "LOOPWRIGHT_PROVIDER": "dashscope",
+                "LOOPWRIGHT_MODEL": "q",
+                "LOOPWRIGHT_BASE_URL": "https://d/v1",
+                "LOOPWRIGHT_API_KEY": "k",
+            },
+            ("dashscope", "q", "k", "https://d/v1"),
+        ),
+    ],
+)
+def test_settings_come_from_the_environment(env: dict[str, str], expected: tuple[Any, ...]) -> None:
+    config = LLMProviderConfig.from_env(env=env)
+    assert (config.provider, config.model, config.api_key, config.url) == expected
+
+
+def test_numbers_of_the_environment_are_read_and_checked() -> None:
+    env = {"X_MODEL": "m", "Y_API_KEY": "k", "X_TIMEOUT_S": "2.5", "X_MAX_OUTPUT_TOKENS": "7", "X_TEMPERATURE": "0"}
+    config = LLMProviderConfig.from_env("X_", "Y_", env)
+    assert (config.timeout_s, config.max_output_tokens, config.temperature) == (2.5, 7, 0.0)
+    with pytest.raises(ConfigError, match="X_TIMEOUT_S must be a number"):
+        LLMProviderConfig.from_env("X_", "Y_", {**env, "X_TIMEOUT_S": "soon"})
+
+
+def test_an_empty_environment_says_what_to_set() -> None:
+    with pytest.raises(ConfigError) as caught:
+        create_llm_service_from_env(env={})
+    assert "LOOPWRIGHT_MODEL or OPENAI_MODEL" in str(caught.value)
+    assert "OPENAI_API_KEY" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "model, variable, family, url",
+    [
+        ("openai:gpt-5-mini", "OPENAI_API_KEY", "openai", "https://api.openai.com/v1"),
+        ("openai-responses:gpt-5", "OPENAI_API_KEY", "openai-responses", "https://api.openai.com/v1"),
+        ("anthropic:claude-sonnet-4-5", "ANTHROPIC_API_KEY", "anthropic", "https://api.anthropic.com"),
+        ("openrouter:a/b:free", "OPENROUTER_API_KEY", "openai", "https://openrouter.ai/api/v1"),
+        ("mistral:small", "MISTRAL_API_KEY", "openai", "https://api.mistral.ai/v1"),
+    ],
+)
+def test_model_strings_find_vendor_and_key(model: str, variable: str, family: str, url: str) -> None:
+    config = config_of_model(model, env={variable: "k"})
+    assert (config.family, config.url, config.api_key, config.model) == (family, url, "k", model.partition(":")[2])
+    with pytest.raises(ConfigError, match=variable):
+        create_llm_service(model, env={})
+
+
+def test_a_key_set_for_one_provider_is_not_sent_to_another() -> None:
+    env = {"LOOPWRIGHT_PROVIDER": "groq", "LOOPWRIGHT_API_KEY": "k"}
+    assert config_of_model("groq:x", env=env).api_key == "k"
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+        config_of_model("openai:x", env=env)
+
+
+def test_ollama_needs_no_key_and_a_model_string_needs_a_provider() -> None:
+    assert config_of_model("ollama:llama3:8b", env={}).model == "llama3:8b"
+    with pytest.raises(ConfigError, match="provider:model"):
+        create_llm_service("gpt-5", env={})
+
+
+def test_reading_settings_loads_no_http_client() -> None:
+    program = (
+        "import sys; import loopwright.transports as t; t.create_llm_service('echo:');"
+        " t.LLMProviderConfig(model='m', api_key='k'); print(any(m.startswith('httpx2') for m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.strip() == "False"
+
+
+async def test_the_echo_is_deterministic_and_streams_words() -> None:
+    service = create_llm_service("echo:")
+    chunks = [chunk async for chunk in service.stream(ASK)]
+    assert [chunk.text for chunk in chunks] == ["say", " hello", " world", ""]
+    assert chunks[-1].response == await service.complete(ASK)
+    fixed = create_llm_service_from_env(
+        env={"LOOPWRIGHT_PROVIDER": "echo", "LOOPWRIGHT_ECHO_REPLY": "hi", "LOOPWRIGHT_ECHO_SLEEP": "0.001"}
+    )
+    assert (await fixed.complete(ASK)).text == "hi"
+
+
+async def test_a_script_is_followed_step_by_step() -> None:
+    whole = LLMResponse(text="third", finish_reason="stop")
+    script = ScriptedLLM(
+        [
+            "first",
+            calls(("add", {"a": 1}), ("now", "{oops"), text="wait"),
+            whole,
+            lambda request: f"{len(request.messages)}",
+        ]
+    )
+    async with script:
+        assert (await script.complete(ASK)).text == "first"
+        second = await script.complete(ASK)
+        assert [(c.id, c.name, c.arguments) for c in second.tool_calls] == [
+            ("call_1_0", "add", '{"a": 1}'),
+            ("call_1_1", "now", "{oops"),
+        ]
+        assert (second.text, second.finish_reason) == ("wait", "tool_calls")
+        assert [chunk async for chunk in script.stream(ASK)][-1].response is whole
+        assert (await script.complete(ASK)).text == "1"
+    assert (script.requests, script.closed) == ([ASK] * 4, True)
+
+
+async def test_a_scripted_error_is_raised() -> None:
+    with ScriptedLLM([LLMTransientError("busy")]) as script, pytest.raises(LLMTransientError, match="busy"):
+        await script.complete(ASK)
+
+
+def test_a_step_that_nobody_took_is_an_error() -> None:
+    with pytest.raises(ScriptError, match=r"1 step\(s\).*'left'"), ScriptedLLM(["left"]):
+        pass
+
+
+async def test_a_call_beyond_the_script_is_an_error_twice() -> None:
+    script = ScriptedLLM([])
+    with pytest.raises(ScriptError, match="beyond the 0 steps"):
+        await script.complete(ASK)
+    with pytest.raises(ScriptError, match=r"1 call\(s\) beyond"):
+        script.assert_done()
+
+
+async def test_a_gate_holds_a_call_until_the_test_says_so() -> None:
+    gate, reached = asyncio.Event(), asyncio.Event()
+    with ScriptedLLM([gated("late", gate, reached=reached)]) as script:
+        task = asyncio.ensure_future(script.complete(ASK))
+        await reached.wait()
+        assert not task.done()
+        gate.set()
+        assert (await task).text == "late"
