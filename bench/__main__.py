@@ -1,0 +1,86 @@
+"""`python -m bench`: measures, prints a table, and writes JSON when asked."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from .figures_many import many
+from .figures_process import cold_start, imports
+from .figures_streaming import streaming
+from .figures_turn import history, turn
+from .measuring import Figure, Scale
+from .report import details, document, environment, fsync_us, table
+
+Measured = Figure | list[Figure]
+
+LEVELS = ("relaxed", "barrier")
+
+
+def steps(scale: Scale) -> list[tuple[str, Callable[[], Awaitable[Measured]]]]:
+    """(group, how to measure it), in the order of the budgets."""
+    found: list[tuple[str, Callable[[], Awaitable[Measured]]]] = [("import", lambda: imports(scale))]
+    for level in LEVELS:
+        found.append(("turn", lambda level=level: turn(scale, level)))
+    for level in LEVELS:
+        for effect in ("pure", "once"):
+            found.append(("tool", lambda level=level, effect=effect: turn(scale, level, tool_effect=effect)))
+    for level in LEVELS:
+        found.append(("history", lambda level=level: history(scale, level)))
+    for level in LEVELS:
+        found.append(("many", lambda level=level: many(scale, level)))
+    found.append(("streaming", lambda: streaming(scale)))
+    found.append(("cold", lambda: cold_start(scale)))
+    return found
+
+
+def measured(scale: Scale, only: str | None) -> list[Figure]:
+    figures: list[Figure] = []
+    for group, measure in steps(scale):
+        if only is not None and only != group:
+            continue
+        began = time.perf_counter()
+        # An event loop of its own for each, so that none inherits tasks or timers of another.
+        result = asyncio.run(_awaited(measure))
+        figures += result if isinstance(result, list) else [result]
+        print(f"{group}: {time.perf_counter() - began:.1f} s", file=sys.stderr)
+    return figures
+
+
+async def _awaited(measure: Callable[[], Awaitable[Measured]]) -> Measured:
+    return await measure()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./dev bench", description="Loopwright beside a loop written by hand.")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also write the figures as JSON; - is standard output")
+    parser.add_argument("--quick", action="store_true", help="small and rough: shows that it runs, not how fast")
+    groups = list(dict.fromkeys(group for group, _ in steps(Scale(quick=True, folder=Path()))))
+    parser.add_argument("--only", choices=groups, help="one group of figures")
+    parser.add_argument("--folder", type=Path, help="where the databases go: the disk whose syncs count")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="loopwright-bench-", dir=given.folder) as folder:
+        scale = Scale(quick=given.quick, folder=Path(folder))
+        facts = {**environment(), "fsync_us": fsync_us(scale.folder), "quick": given.quick}
+        figures = measured(scale, given.only)
+    text = document(figures, facts)
+    if str(given.json) == "-":
+        print(text)
+        return
+    if given.json is not None:
+        given.json.write_text(text + "\n", encoding="utf-8")
+    sync = f"one fsync here takes {facts['fsync_us']:.0f} µs"
+    print(f"Python {facts['python']}, {facts['machine']}, SQLite {facts['apsw']} (apsw) and {facts['sqlite3']} (sqlite3); {sync}")
+    print("\n" + table(figures) + "\n")
+    print(details(figures))
+    missed = [f.name for f in figures if f.verdict == "missed"]
+    print(f"\n{len(missed)} of {sum(f.limit is not None for f in figures)} budgets missed")
+
+
+if __name__ == "__main__":
+    main()
