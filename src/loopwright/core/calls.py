@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, TypeGuard, cast
 
-import msgspec
-
-from ..model.codec import encode
+from ..model.codec import decode, encode
 from ..model.messages import FilePart, ImagePart, TextPart, ToolCall, content_text
 from ..model.records import ResultStatus, ToolFinished
 from ..model.specs import FinishReason
@@ -62,9 +60,11 @@ def _are_parts(value: Any) -> TypeGuard[tuple[TextPart | ImagePart | FilePart, .
 
 
 def as_data(value: Any) -> Any:
-    """A handler's data as a JSON value; what has no JSON form becomes its text."""
+    """A handler's data as the JSON value that every later reader of the journal gets; without a JSON form, its text."""
+    if value is None:
+        return None
     try:
-        return msgspec.to_builtins(value)
+        return decode(encode(value), object)
     except (TypeError, ValueError):
         return str(value)
 

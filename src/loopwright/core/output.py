@@ -73,9 +73,13 @@ def _validated(value: dict[str, Any], spec: StructuredOutputSpec, validate: Vali
 
 def _loads(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_no_json)
     except ValueError:
-        return json.loads(_TRAILING_COMMA.sub(r"\1", text))
+        return json.loads(_TRAILING_COMMA.sub(r"\1", text), parse_constant=_no_json)
+
+
+def _no_json(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _first_object(text: str) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
+
 from loopwright.core.state import State, apply, checkpoint_of
 from loopwright.model.messages import AssistantMessage, ImagePart, ReasoningPart, TextPart, ToolCall, UserMessage
 from loopwright.model.records import (
@@ -31,7 +32,9 @@ from loopwright.model.usage import Usage
 TEXT = st.sampled_from(["", "x", "two words", "\x00", "\ud800", "日本語 😀"])
 """Few texts, so that journals are long rather than odd; the codec's own tests try all code points."""
 
-JSON: st.SearchStrategy[Any] = st.sampled_from([None, True, -1, 2**80, 0.5, "\udfff", [1, {"k": []}], {"": {"n": None}}])
+JSON: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, -1, 2**80, 0.5, "\udfff", [1, {"k": []}], {"": {"n": None}}]
+)
 CALL_IDS = ("a", "b", "c", "")
 USAGE = st.sampled_from([Usage(), Usage(3, 4, calls=1), Usage(5, 0, 2, calls=1, estimated=True)])
 CONTENT = st.sampled_from(["", "said", (TextPart("\ud800"), ImagePart(data=b"\x00\xff")), ()])
@@ -53,11 +56,18 @@ INTERACTIONS = st.sampled_from([Interaction("q1", "a", "tool", "?"), Interaction
 ANY_RECORD: st.SearchStrategy[Record] = st.one_of(
     st.builds(SessionCreated, st.just("s"), st.just("agent"), metadata=st.just({"k": [1]})),
     st.builds(SendStarted, index=st.integers(1, 9), max_rounds=st.integers(1, 5), send_id=TEXT),
-    st.builds(UserMessageAdded, st.builds(UserMessage, CONTENT), st.sampled_from(["send", "inbox", "continue", "wrap_up"])),
+    st.builds(
+        UserMessageAdded, st.builds(UserMessage, CONTENT), st.sampled_from(["send", "inbox", "continue", "wrap_up"])
+    ),
     REPLY_RECORDS,
     st.builds(AttemptFailed, st.integers(1, 5), st.integers(1, 3), st.just("llm.transient"), TEXT, USAGE),
     st.builds(
-        ToolStarted, st.sampled_from(CALL_IDS), st.just("tool"), st.just({}), st.sampled_from(["pure", "once"]), st.just("k")
+        ToolStarted,
+        st.sampled_from(CALL_IDS),
+        st.just("tool"),
+        st.just({}),
+        st.sampled_from(["pure", "once"]),
+        st.just("k"),
     ),
     st.builds(
         ToolFinished, st.sampled_from(CALL_IDS), st.just("tool"), st.sampled_from(["finished", "failed"]), CONTENT, JSON

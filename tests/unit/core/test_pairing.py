@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from loopwright.core.pairing import LOST_RESULT, align, problem
 from loopwright.model.messages import (
     AssistantMessage,
@@ -19,7 +20,9 @@ from loopwright.model.messages import (
 )
 
 ids = st.sampled_from(["a", "b", "c"])
-asked = st.lists(ids, unique=True, max_size=3).map(lambda i: AssistantMessage(tuple([ToolCall(x, "t", "{}") for x in i])))
+asked = st.lists(ids, unique=True, max_size=3).map(
+    lambda i: AssistantMessage(tuple([ToolCall(x, "t", "{}") for x in i]))
+)
 results = st.builds(ToolResultMessage, ids, st.just("t"), st.sampled_from(["1", "2"]))
 any_list = st.lists(asked | results | st.builds(UserMessage, st.just("u")) | st.just(SystemMessage("s")), max_size=12)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.core.journals import legal_journals
+
 from loopwright.core.pairing import problem
 from loopwright.core.state import State, apply, checkpoint_of, facts_of, fold, refusal
 from loopwright.model.codec import decode_record, encode_record
@@ -21,7 +23,6 @@ from loopwright.model.records import (
     UserMessageAdded,
 )
 from loopwright.model.usage import Usage
-from tests.unit.core.journals import legal_journals
 
 
 @given(legal_journals())
@@ -40,7 +41,9 @@ def test_a_fold_in_two_pieces_equals_one_fold(journal: list[tuple[Record, float]
 
 
 @given(legal_journals())
-def test_a_checkpoint_holds_the_facts_of_the_full_fold_at_every_round_boundary(journal: list[tuple[Record, float]]) -> None:
+def test_a_checkpoint_holds_the_facts_of_the_full_fold_at_every_round_boundary(
+    journal: list[tuple[Record, float]],
+) -> None:
     state = State()
     for record, at in journal:
         apply(state, record, at)
@@ -117,9 +120,13 @@ def test_the_text_of_a_cut_reply_is_joined_with_its_continuation() -> None:
 
 
 def test_text_said_before_a_tool_call_is_not_joined_with_an_answer_that_was_cut_while_thinking() -> None:
-    before = AssistantMessageAdded(AssistantMessage((TextPart("Let me look."), ToolCall("a", "t", "{}"))), 1, "tool_calls")
+    before = AssistantMessageAdded(
+        AssistantMessage((TextPart("Let me look."), ToolCall("a", "t", "{}"))), 1, "tool_calls"
+    )
     cont = UserMessageAdded(UserMessage("go on"), "continue")
-    state = opened(before, finished("a"), AttemptFailed(2, 1, "llm.cut_while_thinking", ""), cont, says("Done.", round=2))
+    state = opened(
+        before, finished("a"), AttemptFailed(2, 1, "llm.cut_while_thinking", ""), cont, says("Done.", round=2)
+    )
     assert state.active is not None
     assert state.active.answer == "Done."
 
@@ -139,7 +146,9 @@ def test_a_call_cut_off_while_thinking_counts_as_a_round() -> None:
 
 
 def test_usage_of_failed_attempts_is_counted_for_send_and_session() -> None:
-    state = opened(AttemptFailed(1, 1, "llm.transient", "", Usage(3, 4, calls=1)), says("x", usage=Usage(1, 1, calls=1)))
+    state = opened(
+        AttemptFailed(1, 1, "llm.transient", "", Usage(3, 4, calls=1)), says("x", usage=Usage(1, 1, calls=1))
+    )
     assert state.facts.usage == Usage(4, 5, calls=2)
     assert state.active is not None
     assert state.active.usage == Usage(4, 5, calls=2)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.unit.core.journals import ANY_RECORD, next_record
+
 from loopwright.core.pairing import problem
 from loopwright.core.state import State, apply, fold, refusal
 from loopwright.model.codec import decode_record, encode_record
 from loopwright.model.messages import AssistantMessage, Message, ToolResultMessage
 from loopwright.model.records import Record, SessionCreated, ToolFinished
-from tests.unit.core.journals import ANY_RECORD, next_record
 
 
 class WindowMachine(RuleBasedStateMachine):
