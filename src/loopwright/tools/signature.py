@@ -68,6 +68,26 @@ def read_parameters(function: Callable[..., object], tool_name: str) -> Paramete
     return Parameters(schema, kinds, context)
 
 
+def schema_of_type(kind: Any) -> dict[str, Any]:
+    """JSON Schema (2020-12) of one type, its root written out and not referenced: what structured output asks for.
+
+    Takes what parameters may be annotated with. Raises: `ConfigError` when JSON Schema cannot say it.
+    """
+    foreign: dict[str, Any] = {}
+    try:
+        (schema,), components = msgspec.json.schema_components(
+            [kind], schema_hook=lambda t: _foreign_schema(t, foreign), ref_template=_REF_TEMPLATE
+        )
+    except (TypeError, NameError) as error:
+        raise ConfigError(f"{kind!r} has no JSON Schema: {_last_line(error)}") from error
+    definitions = {**foreign, **components}
+    target = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    root = dict(definitions[target]) if set(schema) == {"$ref"} else dict(schema)
+    if definitions.keys() - {target} or f'#/$defs/{target}"' in msgspec.json.encode(root).decode():
+        root["$defs"] = definitions
+    return root
+
+
 def convert_arguments(kinds: Mapping[str, Any], arguments: Mapping[str, Any], tool_name: str) -> dict[str, Any]:
     """Arguments as the annotated types; those that are not given stay absent.
 

@@ -70,13 +70,31 @@ def _describe(validator: jsonschema_rs.Validator, value: Any) -> str:
     lines: list[str] = []
     more = 0
     for error in validator.iter_errors(value):
-        if len(lines) < MAX_PROBLEMS:
-            lines.append(_cut(f"{json_path(error.instance_path)}: {_first_line(error)}"))
-        else:
-            more += 1
+        for path, message in _causes(error):
+            if len(lines) < MAX_PROBLEMS:
+                lines.append(_cut(f"{json_path(path)}: {message}"))
+            else:
+                more += 1
     if more:
         lines.append(f"and {more} more")
     return "; ".join(lines)
+
+
+def _causes(error: jsonschema_rs.ValidationError) -> list[tuple[Sequence[str | int], str]]:
+    """What is wrong behind "fits none of several": the branch that got furthest was most probably meant."""
+    branches: list[list[jsonschema_rs.ValidationError]] = getattr(error.kind, "context", [])
+    here = len(error.instance_path)
+    furthest = max(branches, key=_depth) if branches else []
+    if furthest and _depth(furthest) > here:
+        return [cause for inner in furthest for cause in _causes(inner)]
+    if branches and all(branches):
+        message = " and ".join(dict.fromkeys(_cut(_first_line(branch[0]), 100) for branch in branches[:MAX_PROBLEMS]))
+        return [(error.instance_path, message)]
+    return [(error.instance_path, _first_line(error))]
+
+
+def _depth(errors: list[jsonschema_rs.ValidationError]) -> int:
+    return max((len(error.instance_path) for error in errors), default=0)
 
 
 def json_path(parts: Sequence[str | int]) -> str:
@@ -97,11 +115,11 @@ def _first_line(error: BaseException) -> str:
     return text.strip().partition("\n")[0]
 
 
-def _cut(text: str) -> str:
-    if len(text) <= MAX_PROBLEM_CHARS:
+def _cut(text: str, limit: int = MAX_PROBLEM_CHARS) -> str:
+    if len(text) <= limit:
         return text
     # The path stands in front and what was expected at the end, so the repeated value in the middle goes.
-    half = (MAX_PROBLEM_CHARS - 3) // 2
+    half = (limit - 3) // 2
     return f"{text[:half]}...{text[-half:]}"
 
 

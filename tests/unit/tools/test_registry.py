@@ -112,6 +112,13 @@ def test_problems_name_the_path_and_what_was_expected_all_at_once() -> None:
     assert '"name" is a required property' in problems
 
 
+def test_of_several_alternatives_the_one_that_was_probably_meant_is_explained() -> None:
+    point = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+    compiled = CompiledSchema({"properties": {"at": {"anyOf": [point, {"type": "null"}]}}})
+    assert compiled.problems({"at": {"x": "1"}}) == '$.at.x: "1" is not of type "integer"'
+    assert compiled.problems({"at": 1}) == '$.at: 1 is not of type "object" and 1 is not of type "null"'
+
+
 def test_problems_are_bounded_in_number_and_length() -> None:
     schema = {"items": {"type": "integer"}}
     problems = CompiledSchema(schema).problems(["x" * 5000] * 1000)

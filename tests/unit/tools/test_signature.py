@@ -16,6 +16,8 @@ from loopwright.ports.tool import ToolContext, ToolDefinition
 from loopwright.testing.tool_context import FakeToolContext
 from loopwright.tools import ToolRegistry, tool
 from loopwright.tools.docstring import read_docstring
+from loopwright.tools.signature import schema_of_type
+from loopwright.tools.validation import CompiledSchema
 
 if TYPE_CHECKING:
     from loopwright.ports.tool import ToolContext as OnlyForCheckers
@@ -245,6 +247,25 @@ def test_references_in_the_schema_resolve_and_recursion_is_checked_to_the_bottom
     assert problems is not None
     for path in ("$.node.children[0].name", "$.models[0].value", "$.options.depth"):
         assert path in problems
+
+
+def test_the_schema_of_a_type_has_an_object_as_its_root_also_when_it_refers_to_itself() -> None:
+    assert schema_of_type(Point) == {
+        "title": "Point",
+        "type": "object",
+        "properties": {"x": {"type": "integer"}, "y": {"type": "number", "default": 0.0}},
+        "required": ["x"],
+    }
+    for kind, good, bad in (
+        (Node, {"name": "a", "children": [{"name": "b"}]}, {"name": "a", "children": [{}]}),
+        (FakeModel, {"value": 1}, {"value": 0}),
+    ):
+        schema = schema_of_type(kind)
+        assert schema["type"] == "object"
+        assert CompiledSchema(schema).problems(good) is None
+        assert CompiledSchema(schema).problems(bad) is not None
+    with pytest.raises(ConfigError, match="complex"):
+        schema_of_type(complex)
 
 
 def test_what_a_schema_cannot_say_is_refused_with_its_path_before_the_function_runs() -> None:
