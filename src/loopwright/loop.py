@@ -180,6 +180,7 @@ class StatefulAgentLoop:
         Concurrency: sends on one session take turns. Cancel: the send ends as cancelled, then the cancellation goes on.
         """
         user = _user_message(message)
+        _check_limits(max_rounds, run_token_budget, max_output_tokens)
         options = SendOptions(
             send_id=send_id,
             tools=_names(tools),
@@ -192,7 +193,6 @@ class StatefulAgentLoop:
             heal_pending=heal_pending,
             stop=stop,
         )
-        _check_limits(max_rounds, run_token_budget, max_output_tokens)
         async with self._counted():
             sid = session_id if session_id is not None else await self.new_session(metadata=metadata)
             return await self._admission.send(sid, user, options)
@@ -358,8 +358,10 @@ def _user_message(value: MessageLike | str) -> UserMessage:
     return message
 
 
-def _check_limits(max_rounds: int | None, budget: int | None, output: int | None) -> None:
-    given = {"max_rounds": max_rounds, "run_token_budget": budget, "max_output_tokens": output}
+def _check_limits(rounds: int | None, budget: int | None, output: int | None) -> None:
+    if rounds is budget is output is None:
+        return
+    given = {"max_rounds": rounds, "run_token_budget": budget, "max_output_tokens": output}
     problems = [f"{name} must be positive" for name, value in given.items() if value is not None and value <= 0]
     if problems:
         raise ConfigError(problems)

@@ -151,6 +151,9 @@ MessageLike: TypeAlias = Message | Mapping[str, Any]
 """A message, or an OpenAI-style dict of one."""
 
 
+_MESSAGES = (SystemMessage, UserMessage, AssistantMessage, ToolResultMessage)
+
+
 def content_text(content: str | tuple[TextPart | ImagePart | FilePart, ...]) -> str:
     """The text in `content`, parts joined by nothing; pictures and files contribute nothing."""
     if isinstance(content, str):
@@ -175,7 +178,7 @@ def as_message(value: MessageLike | str) -> Message:
     """
     if isinstance(value, str):
         return UserMessage(value)
-    if isinstance(value, SystemMessage | UserMessage | AssistantMessage | ToolResultMessage):
+    if isinstance(value, _MESSAGES):
         return value
     role = value.get("role")
     content = value.get("content")

@@ -117,6 +117,7 @@ class SqliteStore:
         self._group.offer(
             loop,
             Offer(SqliteWrites.commit, (transition,), future, sync=transition.sync, size=size, risky=bool(ops)),
+            transition.session_id,
         )
         if ops and any(isinstance(op, DropSession) for op in ops):
             future.add_done_callback(self._sweep_later)

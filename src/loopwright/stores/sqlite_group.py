@@ -35,14 +35,16 @@ class GroupCommit:
         self._worker = worker
         self._others_are_alive = others
         self._offered: list[Offer] = []
-        self._first_of_tick = True
+        self._alone: str | None = None
+        """The session that was first in this tick; None in a new one."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def offer(self, loop: asyncio.AbstractEventLoop, offer: Offer) -> None:
-        """Joins the batch of this tick; the tick's first is committed at once, for nobody else may come."""
-        if self._first_of_tick and not self._offered:
-            self._first_of_tick = False
-            loop.call_soon(self._next_tick)
+    def offer(self, loop: asyncio.AbstractEventLoop, offer: Offer, session_id: str = "") -> None:
+        """Joins the batch of this tick; while one session is alone in a tick, its writes are committed at once."""
+        if not self._offered and self._alone in (None, session_id):
+            if self._alone is None:
+                self._alone = session_id
+                loop.call_soon(self._next_tick)
             if not self._worker.is_busy and not self._needs_thread((offer,)):
                 self._loop = loop
                 self._commit_here([offer])
@@ -55,7 +57,7 @@ class GroupCommit:
     def forget(self) -> None:
         """Drops what was offered on a loop that is closed by now."""
         self._offered.clear()
-        self._first_of_tick = True
+        self._alone = None
 
     def take_offered(self) -> list[Offer]:
         """What nobody began with yet; it is no longer offered."""
@@ -85,7 +87,7 @@ class GroupCommit:
         self._commit_here(batch)
 
     def _next_tick(self) -> None:
-        self._first_of_tick = True
+        self._alone = None
 
     def _commit_here(self, batch: list[Offer]) -> None:
         try:
