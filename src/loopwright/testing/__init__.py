@@ -4,16 +4,12 @@ Owns: test tools that a user may want as well. Must not know: pytest, except whe
 Read next: `scripted.py`, `model_server.py`.
 """
 
-from .model_server import ModelServer, RawReply, ServedRequest
 from .scripted import ScriptedLLM, ScriptError, calls, gated
 from .transport_suite import TransportSuite, run_transport_suite
 
 __all__ = [
-    "ModelServer",
-    "RawReply",
     "ScriptError",
     "ScriptedLLM",
-    "ServedRequest",
     "TransportSuite",
     "calls",
     "gated",
