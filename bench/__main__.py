@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from .figures_many import many
@@ -24,19 +25,15 @@ LEVELS = ("relaxed", "barrier")
 
 def steps(scale: Scale) -> list[tuple[str, Callable[[], Awaitable[Measured]]]]:
     """(group, how to measure it), in the order of the budgets."""
-    found: list[tuple[str, Callable[[], Awaitable[Measured]]]] = [("import", lambda: imports(scale))]
-    for level in LEVELS:
-        found.append(("turn", lambda level=level: turn(scale, level)))
-    for level in LEVELS:
-        for effect in ("pure", "once"):
-            found.append(("tool", lambda level=level, effect=effect: turn(scale, level, tool_effect=effect)))
-    for level in LEVELS:
-        found.append(("history", lambda level=level: history(scale, level)))
-    for level in LEVELS:
-        found.append(("many", lambda level=level: many(scale, level)))
-    found.append(("streaming", lambda: streaming(scale)))
-    found.append(("cold", lambda: cold_start(scale)))
-    return found
+    return [
+        ("import", lambda: imports(scale)),
+        *[("turn", partial(turn, scale, level)) for level in LEVELS],
+        *[("tool", partial(turn, scale, level, tool_effect=e)) for level in LEVELS for e in ("pure", "once")],
+        *[("history", partial(history, scale, level)) for level in LEVELS],
+        *[("many", partial(many, scale, level)) for level in LEVELS],
+        ("streaming", lambda: streaming(scale)),
+        ("cold", lambda: cold_start(scale)),
+    ]
 
 
 def measured(scale: Scale, only: str | None) -> list[Figure]:
@@ -58,7 +55,9 @@ async def _awaited(measure: Callable[[], Awaitable[Measured]]) -> Measured:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev bench", description="Loopwright beside a loop written by hand.")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="also write the figures as JSON; - is standard output")
+    parser.add_argument(
+        "--json", metavar="FILE", type=Path, help="also write the figures as JSON; - is standard output"
+    )
     parser.add_argument("--quick", action="store_true", help="small and rough: shows that it runs, not how fast")
     groups = list(dict.fromkeys(group for group, _ in steps(Scale(quick=True, folder=Path()))))
     parser.add_argument("--only", choices=groups, help="one group of figures")
@@ -75,7 +74,9 @@ def main() -> None:
     if given.json is not None:
         given.json.write_text(text + "\n", encoding="utf-8")
     sync = f"one fsync here takes {facts['fsync_us']:.0f} µs"
-    print(f"Python {facts['python']}, {facts['machine']}, SQLite {facts['apsw']} (apsw) and {facts['sqlite3']} (sqlite3); {sync}")
+    print(
+        f"Python {facts['python']}, {facts['machine']}, SQLite {facts['apsw']} (apsw) and {facts['sqlite3']} (sqlite3); {sync}"
+    )
     print("\n" + table(figures) + "\n")
     print(details(figures))
     missed = [f.name for f in figures if f.verdict == "missed"]

@@ -55,7 +55,7 @@ async def many(scale: Scale, level: str) -> Figure:
 
         rounds = scale.of(3, 2)
         for _ in range(rounds + 1):
-            prepared.append([await loop.new_session(system_prompt=SYSTEM) for _ in range(sessions)])
+            prepared += [[await loop.new_session(system_prompt=SYSTEM) for _ in range(sessions)]]
         samples = await interleaved(
             {**{driver: floor(store) for driver, store in stores.items()}, "ours": ours}, rounds
         )

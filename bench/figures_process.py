@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .figures_turn import our_loop, our_turns
 from .floor import FloorSession, FloorStore
-from .measuring import Figure, Sample, Scale, compared, cpu, cpu_of_processes, wall
+from .measuring import Figure, Sample, Scale, child_environment, compared, cpu, cpu_of_processes, wall
 from .workload import QUESTION, SYSTEM, FakeModel
 
 MILLI = 1e3
@@ -36,7 +36,7 @@ async def imports(scale: Scale) -> list[Figure]:
         "ours": ("-c", OURS_IMPORT),
         "ours with the loop": ("-c", OURS_LOOP_IMPORT),
     }
-    samples = await asyncio.to_thread(cpu_of_processes, programs, scale.of(25, 5))
+    samples = await asyncio.to_thread(cpu_of_processes, programs, scale.of(25, 3), child_environment(scale.folder))
     nothing = statistics.median(cpu(samples["nothing"]))
     figures: list[Figure] = []
     for name, program in (("ours", OURS_IMPORT), ("ours with the loop", OURS_LOOP_IMPORT)):
@@ -72,7 +72,7 @@ async def cold_start(scale: Scale) -> list[Figure]:
                 "floor": [str(HERE / "cold_floor.py"), str(floor_path), session_id, level, *flags],
                 "ours": [str(HERE / "cold_ours.py"), str(ours_path), session_id, level, *flags],
             }
-            samples = await asyncio.to_thread(_cold, programs, scale.of(15, 3))
+            samples = await asyncio.to_thread(_cold, programs, scale.of(15, 2), child_environment(scale.folder))
             figure = compared(
                 f"cold process → first model call, {messages:,} messages, CPU, {level}"
                 + (", an HTTP client loaded on both sides" if http else ""),
@@ -102,7 +102,7 @@ async def _fill(ours_path: Path, floor_path: Path, messages: int) -> str:
     return session_id
 
 
-def _cold(programs: dict[str, list[str]], rounds: int) -> dict[str, list[Sample]]:
+def _cold(programs: dict[str, list[str]], rounds: int, environment: dict[str, str]) -> dict[str, list[Sample]]:
     """Each program says its CPU time and the monotonic clock, which all processes share, at its first model call.
 
     Every run leaves an unfinished send behind on our side, as a process that dies does, so each gets a fresh copy.
@@ -115,7 +115,9 @@ def _cold(programs: dict[str, list[str]], rounds: int) -> dict[str, list[Sample]
             copy = Path(path).with_suffix(".copy.db")
             copy.write_bytes(Path(path).read_bytes())
             began = time.monotonic()
-            done = subprocess.run([sys.executable, script, str(copy), *rest], capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                [sys.executable, script, str(copy), *rest], capture_output=True, text=True, check=True, env=environment
+            )
             said = json.loads(done.stdout)
             for leftover in copy.parent.glob(copy.name + "*"):
                 leftover.unlink()

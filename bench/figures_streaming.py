@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,18 +30,16 @@ async def model_server() -> AsyncIterator[str]:
     # Not with -m: the reply classes that `served` uses would then be others than the server's own.
     serve = "from loopwright.testing.model_server import main; main()"
     program = [sys.executable, "-c", serve, "--model", "bench.served:served"]
-    child = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    child = await asyncio.create_subprocess_exec(*program, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     try:
         assert child.stdout is not None
-        url = await asyncio.to_thread(child.stdout.readline)
+        url = (await child.stdout.readline()).decode()
         if not url.startswith("http"):
             raise RuntimeError("the model server did not start")
         yield url.strip()
     finally:
         child.terminate()
-        child.wait(10)
-        if child.stdout is not None:
-            child.stdout.close()
+        await child.wait()
 
 
 async def bare_reader(client: httpx2.AsyncClient, url: str, model: str) -> str:
@@ -88,11 +85,7 @@ async def _at(scale: Scale, url: str, pace: str, count: int, rounds: int) -> lis
 
         async def transport() -> int:
             request = LLMRequest(messages=[{"role": "user", "content": QUESTION}])
-            parts: list[str] = []
-            async for chunk in service.stream(request):
-                if chunk.text:
-                    parts.append(chunk.text)
-            return check("".join(parts))
+            return check("".join([chunk.text async for chunk in service.stream(request)]))
 
         async def through_loop() -> int:
             result = await loop.send(QUESTION)

@@ -18,7 +18,9 @@ import apsw
 
 from .workload import look_up_text
 
-TABLE = "CREATE TABLE IF NOT EXISTS messages (session TEXT, position INTEGER, body TEXT, PRIMARY KEY (session, position))"
+TABLE = (
+    "CREATE TABLE IF NOT EXISTS messages (session TEXT, position INTEGER, body TEXT, PRIMARY KEY (session, position))"
+)
 INSERT = "INSERT INTO messages VALUES (?, ?, ?)"
 SELECT = "SELECT body FROM messages WHERE session = ? ORDER BY position"
 

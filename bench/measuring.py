@@ -96,14 +96,22 @@ async def interleaved(contestants: dict[str, Work], rounds: int, *, warm_up: int
     return samples
 
 
-def cpu_of_processes(programs: dict[str, Sequence[str]], rounds: int) -> dict[str, list[Sample]]:
+def child_environment(folder: Path) -> dict[str, str]:
+    """For new processes: compiled modules are kept, as an installed package's are, in a place of this run's own."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+
+
+def cpu_of_processes(
+    programs: dict[str, Sequence[str]], rounds: int, environment: dict[str, str]
+) -> dict[str, list[Sample]]:
     """Runs Python programs by turns, each in a new process; CPU is what the system says of the ended child."""
     samples: dict[str, list[Sample]] = {name: [] for name in programs}
     names = list(programs)
     for n in range(-1, rounds):
         for name in names:
             began = time.perf_counter()
-            child = subprocess.Popen([sys.executable, *programs[name]], stdout=subprocess.DEVNULL)
+            child = subprocess.Popen([sys.executable, *programs[name]], stdout=subprocess.DEVNULL, env=environment)
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
             if child.returncode != 0:
@@ -157,9 +165,7 @@ def compared(
     for floor, values in floors.items():
         if floor != best:
             figure.others[floor] = medians[floor] * scale
-            figure.others[f"ratio to {floor}"] = statistics.median(
-                o / f for o, f in zip(ours, values, strict=True)
-            )
+            figure.others[f"ratio to {floor}"] = statistics.median(o / f for o, f in zip(ours, values, strict=True))
     return figure
 
 

@@ -54,7 +54,14 @@ def table(figures: Sequence[Figure]) -> str:
     for f in figures:
         ratio = f"{f.ratio:.2f} ({f.ratio_min:.2f} … {f.ratio_max:.2f})"
         rows.append(
-            (f.name, f.budget or "–", f"{amount(f.floor, f.unit)} [{f.floor_name}]", amount(f.ours, f.unit), ratio, f.verdict)
+            (
+                f.name,
+                f.budget or "–",
+                f"{amount(f.floor, f.unit)} [{f.floor_name}]",
+                amount(f.ours, f.unit),
+                ratio,
+                f.verdict,
+            )
         )
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

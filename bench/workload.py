@@ -7,7 +7,6 @@ Read next: `floor.py`.
 from __future__ import annotations
 
 import asyncio
-import random
 
 from loopwright import LLMRequest, LLMResponse, ToolCall, ToolDefinition, tool
 
@@ -59,10 +58,3 @@ def order_tool(effect: str) -> ToolDefinition:
         return look_up_text(order_id, detail)
 
     return look_up
-
-
-def texts(count: int, seed: int = 1) -> list[str]:
-    """Messages of 40 to 400 characters, the same for everybody."""
-    chance = random.Random(seed)
-    words = QUESTION.split() + ANSWER.split()
-    return [" ".join(chance.choices(words, k=chance.randint(8, 70))) for _ in range(count)]

@@ -1,0 +1,75 @@
+"""The benchmark measures every figure of the budget table and says what it found; how fast it was is nobody's concern here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+FIELDS = {
+    "name",
+    "unit",
+    "budget",
+    "floor_name",
+    "floor",
+    "ours",
+    "ratio",
+    "ratio_min",
+    "ratio_max",
+    "verdict",
+    "notes",
+}
+
+# Group → how many rows it has, and how many of them have a budget.
+GROUPS = {
+    "import": (2, 2),
+    "turn": (2, 2),
+    "tool": (4, 4),
+    "history": (4, 4),
+    "many": (2, 2),
+    "streaming": (6, 4),
+    "cold": (3, 2),
+}
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bench", "--quick", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=55,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_each_group_of_figures_is_measured_and_judged(group: str, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    done = bench("--only", group, "--json", str(file), "--folder", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    figures = document["figures"]
+    rows, judged = GROUPS[group]
+    if group == "history" and not Path("/proc/self/io").exists():
+        rows, judged = 2, 2  # bytes are counted by Linux only
+    assert len(figures) == rows
+    assert sum(f["verdict"] in ("met", "missed") for f in figures) == judged
+    for figure in figures:
+        assert figure.keys() >= FIELDS
+        assert figure["ratio_min"] <= figure["ratio"] <= figure["ratio_max"]
+        assert min(figure["floor"], figure["ours"]) > 0
+        assert figure["name"] in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["figures.json"], "databases were left behind"
+
+
+def test_an_unknown_group_is_refused_with_the_known_ones() -> None:
+    done = bench("--only", "everything")
+    assert done.returncode == 2
+    assert "streaming" in done.stderr
