@@ -77,7 +77,9 @@ class Actor:
             try:
                 await place
             except asyncio.CancelledError:
-                if not self._withdraw(place):
+                if place.cancelled():
+                    self._withdraw(place)  # when it is not in line any more, `_hand_over` finds it cancelled
+                else:
                     self._pass_on()
                 raise
         return _running.set((*stack, self))
@@ -91,13 +93,12 @@ class Actor:
         """Drops the warm state: it may not be what the journal says."""
         self.state = None
 
-    def _withdraw(self, place: asyncio.Future[None]) -> bool:
+    def _withdraw(self, place: asyncio.Future[None]) -> None:
         with self._mutex:
             for entry in self._waiting:
                 if entry[1] is place:
                     self._waiting.remove(entry)
-                    return True
-        return False
+                    return
 
     def _pass_on(self) -> None:
         while True:

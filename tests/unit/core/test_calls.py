@@ -60,7 +60,7 @@ def test_whole_arguments_of_a_cut_reply_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "content"),
+    "value, content",
     [("text", "text"), (None, "ok"), ({"a": [1]}, '{"a":[1]}'), ([], "[]"), (2**70, str(2**70)), (True, "true")],
 )
 def test_a_plain_return_value_becomes_text(value: Any, content: str) -> None:

@@ -32,7 +32,7 @@ def test_the_object_is_found_however_it_is_wrapped(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    "text, reason",
     [
         ("no idea", "no_json"),
         ("", "no_json"),

@@ -57,7 +57,7 @@ A, B = ToolResultMessage("a", "t", "1"), ToolResultMessage("b", "t", "2")
 
 
 @pytest.mark.parametrize(
-    ("messages", "why"),
+    "messages, why",
     [
         ([A], "answers no open call"),
         ([CALL, B, A], "expected 'a'"),

@@ -42,7 +42,7 @@ def test_open_calls_are_told_apart_by_who_must_answer_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "reason", "kind"),
+    "code, reason, kind",
     [
         ("output.invalid", "no_json", StructuredOutputError),
         ("llm.context_overflow", None, LLMContextOverflowError),
