@@ -14,6 +14,8 @@ import typer
 
 from .. import __version__
 from ..model.errors import LoopwrightError, StoreSchemaError
+from .chat_command import chat
+from .doctor_command import doctor
 from .exit_codes import ExitCode, code_of_error, words_of
 from .run_command import run
 from .session_commands import sessions_app
@@ -48,7 +50,9 @@ def root(
 
 
 app.command()(run)
+app.command()(chat)
 app.add_typer(sessions_app, name="sessions")
+app.command()(doctor)
 
 
 def run_application() -> None:

@@ -35,6 +35,7 @@ from .options import (
 )
 from .screen import Screen, question_text
 from .session_drive import (
+    ANSWERED_BY,
     Drive,
     JsonLines,
     answer_from_text,
@@ -159,7 +160,7 @@ async def _drive(drive: Drive, session_id: str, order: RunOrder) -> StatefulResu
 
     async def work(token: CancellationToken) -> StatefulResult | FollowUpQueued:
         if order.answer is not None:
-            return await loop.submit_input(session_id, chosen, value, by="loopwright command")
+            return await loop.submit_input(session_id, chosen, value, by=ANSWERED_BY)
         if prompt is None:
             return await loop.resume(session_id, stop=token)
         return await loop.send(prompt, session_id=session_id, send_id=order.send_id, stop=token)

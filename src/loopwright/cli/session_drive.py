@@ -27,6 +27,9 @@ from .screen import PlainScreen, Screen, is_terminal, question_text
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+ANSWERED_BY: Final = "loopwright command"
+"""Who answered, as the journal says it."""
+
 Work = Callable[[CancellationToken], Awaitable[StatefulResult | FollowUpQueued]]
 """Something that runs a session until it ends, pauses or is stopped by the token."""
 
@@ -145,12 +148,14 @@ class Drive:
             value = ask(question)
             if value is None:
                 return result
-            session_id = result.session_id
-            result = await self.run(lambda _, q=question, v=value: self._answer(session_id, q, v))  # type: ignore[misc]
+            result = await self.run(self._answering(result.session_id, question, value))
         return result
 
-    async def _answer(self, session_id: str, question: Interaction, value: Any) -> StatefulResult:
-        return await self.agent.loop.submit_input(session_id, question.id, value, by="loopwright command")
+    def _answering(self, session_id: str, question: Interaction, value: Any) -> Work:
+        async def work(_: CancellationToken) -> StatefulResult:
+            return await self.agent.loop.submit_input(session_id, question.id, value, by=ANSWERED_BY)
+
+        return work
 
 
 def how_to_go_on(result: StatefulResult, settings: AgentSettings) -> str | None:

@@ -1,0 +1,201 @@
+"""`loopwright chat`: a conversation at the keyboard.
+
+Owns: reading lines, the words that begin with a slash, handing over what is typed while a run goes on.
+Must not know: how a run is shown. Read next: `type_ahead.py`, `session_drive.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import AsyncExitStack
+from typing import Annotated, Any, Final
+
+import typer
+
+try:
+    import readline as line_editing
+except ImportError:  # a Python without it reads lines without editing
+    line_editing = None  # type: ignore[assignment]
+
+from ..core.result import FollowUpQueued, StatefulResult
+from ..model.errors import LoopwrightError, RetryLaterError, StoreError
+from ..model.records import Interaction
+from ..ports.cancellation import CancellationToken
+from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, Agent, AgentSettings, opened_agent
+from .exit_codes import words_of
+from .journal_lines import one_line, printable
+from .options import AgentName, AllowBash, BaseUrl, Db, MaxRounds, Model, Preset, System, Workspace
+from .screen import question_text
+from .session_drive import Drive, Work, ask_on_terminal, screen_for
+from .type_ahead import TypeAhead
+
+HELP: Final = """\
+  /help      this
+  /session   id and figures of this session
+  /exit      leave (so does Ctrl-D); the session stays
+  While the model works: type and press Enter to add something, Ctrl-C stops the run."""
+
+
+def chat(
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="Go on with a session; `last` is the newest.")
+    ] = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    db: Db = DEFAULT_DB,
+    workspace: Workspace = None,
+    preset: Preset = None,
+    allow_bash: AllowBash = False,
+    max_rounds: MaxRounds = None,
+    system: System = None,
+    agent: AgentName = DEFAULT_AGENT,
+) -> None:
+    """Talk with an agent; every message is durable."""
+    settings = AgentSettings(
+        db=db,
+        model=model,
+        base_url=base_url,
+        workspace=None if workspace is None else str(workspace),
+        preset=preset,
+        allow_bash=allow_bash,
+        max_rounds=max_rounds,
+        system=system,
+        agent=agent,
+    )
+    with asyncio.Runner() as runner:
+        Conversation(runner, settings).hold(session)
+
+
+class Conversation:
+    """One chat: lines are read between runs, outside of the event loop."""
+
+    def __init__(self, runner: asyncio.Runner, settings: AgentSettings) -> None:
+        self._runner = runner
+        self._settings = settings
+        self._stack = AsyncExitStack()
+        self._session_id = ""
+        self._at_keyboard = sys.stdin.isatty() and sys.stderr.isatty()
+
+    def hold(self, session_id: str | None) -> None:
+        """From the first line to the last."""
+        try:
+            agent = self._runner.run(self._open(session_id))
+            self._greet(agent, new=session_id is None)
+            if session_id is not None:
+                self._go_on(agent)
+            while (line := self._read()) is not None:
+                if not self._command(agent, line):
+                    return
+        finally:
+            self._runner.run(self._stack.aclose())
+            if self._session_id:
+                more = f"{self._session_id}{self._settings.repeated()}"
+                sys.stderr.write(f"loopwright: go on with: loopwright chat --session {more}\n")
+
+    async def _open(self, session_id: str | None) -> Agent:
+        agent = await self._stack.enter_async_context(opened_agent(self._settings, session_id, os.environ))
+        self._session_id = agent.session_id or await agent.loop.new_session(metadata=agent.metadata, title="chat")
+        return agent
+
+    def _greet(self, agent: Agent, *, new: bool) -> None:
+        name = f"{agent.model.vendor} {agent.model.model}".strip()
+        begun = "new session" if new else "session"
+        sys.stderr.write(f"loopwright: {name}, {begun} {self._session_id}; /help lists the commands\n")
+
+    def _go_on(self, agent: Agent) -> None:
+        """A session that was interrupted goes on, one that waits is asked about, before anything new is said."""
+        stats = self._runner.run(agent.loop.get_session_stats(self._session_id))
+        for message in self._runner.run(agent.loop.get_messages(self._session_id))[-2:]:
+            if text := getattr(message, "text", ""):
+                sys.stderr.write(f"  … {one_line(printable(text), 100)}\n")
+        if stats.status in ("running", "waiting"):
+            self._run(agent, self._resuming(agent))
+
+    def _resuming(self, agent: Agent) -> Work:
+        async def work(token: CancellationToken) -> StatefulResult:
+            return await agent.loop.resume(self._session_id, stop=token)
+
+        return work
+
+    def _saying(self, agent: Agent, text: str) -> Work:
+        async def work(token: CancellationToken) -> StatefulResult | FollowUpQueued:
+            return await agent.loop.send(text, session_id=self._session_id, stop=token)
+
+        return work
+
+    def _read(self) -> str | None:
+        """The next line; None at the end."""
+        try:
+            if self._at_keyboard:
+                sys.stderr.flush()
+                return input("› ")
+            line = sys.stdin.readline()
+            return line.rstrip("\n") if line else None
+        except EOFError:
+            sys.stderr.write("\n")
+            return None
+        except KeyboardInterrupt:
+            sys.stderr.write("\n  /exit or Ctrl-D leaves\n")
+            return ""
+
+    def _command(self, agent: Agent, line: str) -> bool:
+        """Does what the line says; False to leave."""
+        text = line.strip()
+        if not text:
+            return True
+        if text in ("/exit", "/quit"):
+            return False
+        if text == "/help":
+            sys.stderr.write(HELP + "\n")
+        elif text == "/session":
+            stats = self._runner.run(agent.loop.get_session_stats(self._session_id))
+            figures = (
+                f"{stats.sends} sends, {stats.records} records, {stats.usage.total_tokens:,} tokens, {stats.status}"
+            )
+            sys.stderr.write(f"  {self._session_id}: {figures}\n")
+        elif text.startswith("/") and " " not in text and "/" not in text[1:]:
+            sys.stderr.write(f"  no command {text}; /help lists them\n")
+        else:
+            self._run(agent, self._saying(agent, text))
+        return True
+
+    def _run(self, agent: Agent, work: Work) -> None:
+        drive = Drive(agent, self._settings, screen_for())
+        try:
+            result = self._runner.run(self._with_typing(drive, work))
+        except (RetryLaterError, StoreError):
+            raise
+        except LoopwrightError as error:
+            sys.stderr.write(f"loopwright: {words_of(error)}\n")
+            return
+        if result is None:
+            return
+        if result.status == "waiting_for_input":
+            asked = "; ".join(question_text(question) for question in result.pending_interactions)
+            sys.stderr.write(
+                f"  still open: {asked}\n  it is asked again with the next message, or: loopwright sessions abort {result.session_id}\n"
+            )
+        elif result.status in ("failed", "degraded") and result.error_message:
+            sys.stderr.write(f"  {printable(result.error_message)}\n")
+
+    async def _with_typing(self, drive: Drive, work: Work) -> StatefulResult | None:
+        """Runs with what is typed meanwhile handed over as follow-ups."""
+        if not self._at_keyboard:
+            return await drive.with_questions(work, ask_on_terminal)
+        ahead = TypeAhead(sys.stdin.fileno(), drive.screen.typed, lambda text: self._add(drive, text))
+
+        def ask(question: Interaction) -> Any:
+            with ahead.paused():
+                return ask_on_terminal(question)
+
+        with ahead:
+            return await drive.with_questions(work, ask)
+
+    async def _add(self, drive: Drive, text: str) -> None:
+        drive.screen.note(f"you: {one_line(text, 200)}")
+        try:
+            await drive.agent.loop.follow_up(text, session_id=self._session_id)
+        except LoopwrightError as error:
+            drive.screen.note(words_of(error), bad=True)

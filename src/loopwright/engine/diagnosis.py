@@ -1,0 +1,72 @@
+"""Whether every stored session can go on, and what stands in its way.
+
+Owns: reading each session as a run would, without running it. Must not know: files, models, terminals.
+Read next: `journal.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from ..core.pairing import problem
+from ..core.state import State
+from ..model.codec import CURRENT_FORMAT
+from ..model.errors import LoopwrightError
+from ..ports.store import Head, SessionQuery, Store
+from .journal import load_state, status_of
+
+Condition = Literal["fine", "running", "interrupted", "waiting", "unreadable", "too_new", "unsendable", "mismatch"]
+"""fine, running (by a live process), interrupted (nobody runs it) and waiting (for a person or host) are healthy."""
+
+EVERY_SESSION = 2**31
+
+
+class SessionFinding(Struct, frozen=True):
+    """What was found in one session."""
+
+    session_id: str
+    agent_name: str
+    condition: Condition
+    detail: str = ""
+    """What exactly is wrong, or what is open."""
+
+    @property
+    def healthy(self) -> bool:
+        """True when the session can be continued by the program that owns it."""
+        return self.condition in ("fine", "running", "interrupted", "waiting")
+
+
+async def examine_sessions(store: Store) -> list[SessionFinding]:
+    """Reads every session of the store, newest first; nothing is changed. Cost: the whole store, one session at a time."""
+    return [await examine(store, head) for head in await store.list(SessionQuery(limit=EVERY_SESSION))]
+
+
+async def examine(store: Store, head: Head) -> SessionFinding:
+    """Reads one session as its next run would."""
+    condition, detail = await _condition(store, head)
+    return SessionFinding(head.session_id, head.agent_name, condition, detail)
+
+
+async def _condition(store: Store, head: Head) -> tuple[Condition, str]:
+    if head.min_format > CURRENT_FORMAT:
+        return "too_new", f"needs record format {head.min_format}, this version reads up to {CURRENT_FORMAT}"
+    try:
+        state = load_state(head.session_id, await store.read(head.session_id))
+    except LoopwrightError as error:
+        return "unreadable", str(error)
+    if (invalid := problem(state.messages)) is not None:
+        return "unsendable", f"a provider would refuse the conversation: {invalid}"
+    if head.status != "running" and head.status != status_of(state):
+        return "mismatch", f"its head says {head.status}, its journal {status_of(state)}"
+    if head.status == "running":
+        return ("running", head.owner or "") if head.expires_in_s > 0 else ("interrupted", _open(state))
+    return ("waiting", _open(state)) if head.status == "waiting" else ("fine", "")
+
+
+def _open(state: State) -> str:
+    questions = [c.question.prompt for c in state.batch if c.waits_for_person and c.question is not None]
+    calls = [f"{c.call.name} ({c.call.id})" for c in state.open_calls() if not c.waits_for_person]
+    asked = [f"asks: {' '.join(question.split())}" for question in questions]
+    return "; ".join([*asked, *([f"open calls: {', '.join(calls)}"] if calls else [])])
