@@ -1,0 +1,121 @@
+"""A journal without what may differ between two runs that mean the same.
+
+Owns: what is dropped, renamed and reordered before journals are compared (DESIGN invariant 5). Must not know: stores, runs.
+Read next: `crash_matrix.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ..model.codec import decode_record
+from ..model.records import (
+    AssistantMessageAdded,
+    AttemptFailed,
+    QuestionAnswered,
+    QuestionAsked,
+    Record,
+    RunResumed,
+    SendPaused,
+    StateCheckpointed,
+    ToolAbandoned,
+    ToolFinished,
+    ToolStarted,
+)
+from ..ports.store import StoredRecord
+
+_DROPPED = (AttemptFailed, RunResumed, StateCheckpointed)
+_OF_A_CALL = (ToolStarted, ToolFinished, ToolAbandoned, QuestionAsked, QuestionAnswered)
+_FIELDS = frozenset({"kind", "session_id", "parent_id", "send_id", "key", "usage", "artifact_id", "call_id", "interaction_id"})
+
+
+def canonical(records: Iterable[Record | StoredRecord]) -> list[str]:
+    """One line of text a record; two journals that mean the same give equal lists.
+
+    Dropped: ids, times, keys, usage, failed attempts, notes of recovery, checkpoints. Calls are named `1.0` (first reply
+    with calls, first call in it), artifacts `artifact-1`. The records of a batch stand in call order, pauses behind them.
+    """
+    reading = _Reading()
+    for given in records:
+        record = decode_record(given.kind, given.version, given.body) if isinstance(given, StoredRecord) else given
+        if not isinstance(record, _DROPPED):
+            reading.take(record)
+    reading.close_batch()
+    return reading.lines
+
+
+class _Reading:
+    """The lines so far and the batch that is open; an object because names given earlier are needed later."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._replies = 0
+        self._calls: dict[str, int] = {}
+        """Index of each call of the open batch by its id."""
+        self._questions: dict[str, str] = {}
+        self._artifacts: dict[str, str] = {}
+        self._batch: list[tuple[int, str]] = []
+        self._behind: list[str] = []
+        self._open = 0
+
+    def take(self, record: Record) -> None:
+        """Adds one record."""
+        if isinstance(record, _OF_A_CALL):
+            index, line = self._of_call(record)
+            self._batch.append((index, line))
+            if isinstance(record, ToolFinished):
+                self._open -= 1
+                if self._open <= 0:
+                    self.close_batch()
+            return
+        if isinstance(record, SendPaused) and self._open > 0:
+            self._behind.append(self._line(record))
+            return
+        self.close_batch()
+        if isinstance(record, AssistantMessageAdded) and record.message.tool_calls:
+            self._replies += 1
+            calls = record.message.tool_calls
+            self._calls = {call.id: index for index, call in enumerate(calls)}
+            self._open = len(calls)
+        self.lines.append(self._line(record))
+
+    def close_batch(self) -> None:
+        """Puts what a batch left in order."""
+        self.lines += [line for _, line in sorted(self._batch, key=lambda entry: entry[0])]
+        self.lines += self._behind
+        self._batch, self._behind, self._open = [], [], 0
+
+    def _of_call(
+        self, record: ToolStarted | ToolFinished | ToolAbandoned | QuestionAsked | QuestionAnswered
+    ) -> tuple[int, str]:
+        if isinstance(record, QuestionAsked):
+            call_id = record.interaction.call_id
+            self._questions[record.interaction.id] = call_id
+        elif isinstance(record, QuestionAnswered):
+            call_id = self._questions.get(record.interaction_id, "")
+        else:
+            call_id = record.call_id
+        if isinstance(record, ToolFinished) and record.artifact_id is not None:
+            self._artifacts.setdefault(record.artifact_id, f"artifact-{len(self._artifacts) + 1}")
+        index = self._calls.get(call_id, -1)
+        return index, self._line(record, f" {self._replies}.{index}")
+
+    def _line(self, record: Record, call: str = "") -> str:
+        body: dict[str, Any] = msgspec.to_builtins(record)
+        kind = body["kind"]
+        shown = {name: value for name, value in body.items() if name not in _FIELDS}
+        if "interaction" in shown:
+            shown["interaction"] = {k: v for k, v in shown["interaction"].items() if k not in ("id", "call_id")}
+        if "item_ids" in shown:
+            shown["items"] = len(shown.pop("item_ids"))
+        for part in shown.get("message", {}).get("parts", ()):
+            if part.get("type") == "tool_call":
+                part["id"] = f"{self._replies}.{self._calls.get(part['id'], -1)}"
+        text = json.dumps(shown, ensure_ascii=False, sort_keys=True)
+        for artifact_id, name in self._artifacts.items():
+            text = text.replace(artifact_id, name)
+        return f"{kind}{call} {text}"

@@ -1,0 +1,362 @@
+"""Stops an agent at every named point it passes, restarts it, and compares what comes out.
+
+Owns: the matrix of a scenario: running, stopping, resuming, judging, reporting. Must not know: any test runner.
+For your own agent: `build` makes your loop from a `Life`, `drive` uses it as your host would, and
+`print(crash_matrix(build, CrashScenario(name="mine", drive=drive)))` shows the table or raises `CrashMatrixError`.
+Read next: `crash_points.py`, `canonical.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from ..core.pairing import problem
+from ..engine.actor import ACTORS
+from ..loop import StatefulAgentLoop
+from ..model.codec import decode_record
+from ..model.records import ToolFinished, ToolStarted
+from ..ports.llm import LLMRequest, LLMResponse, LLMService
+from ..ports.store import SessionQuery
+from ..ports.store_admin import SessionStore
+from ..ports.tool import ToolContext
+from ..stores.dsn import open_store
+from .canonical import canonical
+from .crash_points import CrashPoints, EffectLog, ProcessStopped, StopAt
+from .virtual import VirtualAmbient
+
+Answer: TypeAlias = Callable[[LLMRequest], LLMResponse | str]
+"""A model as a function of its request: after a restart it answers the same window in the same way."""
+
+MAX_RUNS = 2000
+"""Stops of one matrix; a scenario with more points than that should be made smaller."""
+
+
+class WatchedModel:
+    """A model of a `Life`: checks every window it is shown and counts calls."""
+
+    def __init__(self, life: Life, inner: LLMService | Answer) -> None:
+        self._life = life
+        self._inner = inner
+
+    async def complete(self, request: LLMRequest) -> LLMResponse:
+        """The reply; a window that providers refuse is noted."""
+        self._life.ambient.alive()
+        self._life.model_calls += 1
+        if (why := problem(request.messages)) is not None:
+            self._life.problems.append(f"the model was shown an invalid window: {why}")
+        if callable(self._inner):
+            reply = self._inner(request)
+            return reply if isinstance(reply, LLMResponse) else LLMResponse(text=reply, finish_reason="stop")
+        return await self._inner.complete(request)
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
+
+
+class Life:
+    """One process of a scenario, simulated: what `build` makes its loop from."""
+
+    def __init__(self, dsn: str, number: int, ambient: CrashPoints, effects: EffectLog) -> None:
+        self.dsn = dsn
+        """Open the loop with this."""
+        self.number = number
+        """1 before the stop, 2 after the restart."""
+        self.ambient = ambient
+        """Give this to the loop."""
+        self.effects = effects
+        self.model_calls = 0
+        self.problems: list[str] = []
+
+    def effect(self, context: ToolContext) -> None:
+        """Call it in a handler at the moment when it touches the world; a dead process cannot."""
+        self.ambient.alive()
+        self.effects.add(context.tool_name, context.idempotency_key)
+
+    def model(self, inner: LLMService | Answer) -> LLMService:
+        """`inner` as the model of this life, watched: give this to the loop."""
+        return WatchedModel(self, inner)  # type: ignore[return-value]  # without `stream` the engine uses `complete`
+
+
+class Interrupted(Struct, frozen=True, kw_only=True):
+    """A stop that left `once` calls in flight, for `CrashScenario.expected`."""
+
+    at: StopAt
+    in_flight: tuple[str, ...]
+    """Names of `once` tools that were started and have no result, in call order."""
+    undisturbed: tuple[str, ...]
+    """The canonical journal of the undisturbed run."""
+
+
+class CrashScenario(Struct, frozen=True, kw_only=True):
+    """What is done with a loop, and what may come out of it."""
+
+    name: str
+    drive: Callable[[StatefulAgentLoop], Awaitable[object]]
+    """Does all that the host does. Called again after the restart, so it must be what a host can repeat: a session of a
+    fixed id, sends with a `send_id`, questions answered when they are open."""
+    expected: Callable[[Interrupted], Sequence[str] | None] | None = None
+    """The canonical journal after a stop with `once` calls in flight; None where it is the undisturbed one."""
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One stop and what became of it."""
+
+    at: StopAt
+    outcome: str
+    """resumed, or "not reached" when the order of parallel work was another this time."""
+    in_flight: tuple[str, ...] = ()
+    effects: dict[str, int] = field(default_factory=lambda: {})
+    model_calls: int = 0
+    problems: tuple[str, ...] = ()
+
+
+class CrashReport(Struct, frozen=True, kw_only=True):
+    """All stops of one scenario; `str()` is a table."""
+
+    scenario: str
+    undisturbed: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def failed(self) -> tuple[Row, ...]:
+        """Rows with a problem."""
+        return tuple([row for row in self.rows if row.problems])
+
+    def __str__(self) -> str:
+        width = max([len(str(row.at)) for row in self.rows] + [5])
+        lines = [f"{self.scenario}: {len(self.rows)} stops, {len(self.failed)} with problems"]
+        for row in self.rows:
+            effects = " ".join(f"{name}x{times}" for name, times in sorted(row.effects.items())) or "-"
+            doubt = f"  in flight: {', '.join(row.in_flight)}" if row.in_flight else ""
+            word = "PROBLEM" if row.problems else row.outcome
+            lines.append(f"  {row.at!s:<{width}}  {word:<11}  model calls {row.model_calls}  effects {effects}{doubt}")
+        return "\n".join(lines)
+
+
+class CrashMatrixError(AssertionError):
+    """At least one stop changed the outcome; `report` has all rows."""
+
+    def __init__(self, report: CrashReport) -> None:
+        self.report = report
+        details = [f"{row.at}:\n" + "\n".join(row.problems) for row in report.failed]
+        super().__init__("\n\n".join([str(report), *details]))
+
+
+def crash_matrix(
+    build: Callable[[Life], StatefulAgentLoop],
+    scenario: CrashScenario,
+    *,
+    dsn: str = "memory:crash-matrix-{scenario}-{run}",
+    recover: bool = False,
+) -> CrashReport:
+    """Runs the scenario once undisturbed, then once for each point it passed, stopped there and resumed.
+
+    `dsn` names a fresh store for each run by `{run}`. `recover`: the restarted process calls `loop.recover()` before it
+    drives the scenario again; otherwise driving it again is all. Each life has an event loop of its own, so call this
+    outside of one. Raises: `CrashMatrixError` with the table and a diff for each difference.
+    """
+    return _Matrix(build, scenario, dsn, recover=recover).run()
+
+
+class _Found(Struct, frozen=True):
+    """What a store holds between two lives."""
+
+    journal: tuple[str, ...]
+    finished: frozenset[str]
+    """Keys of calls with a result."""
+    open_once: dict[str, str]
+    """Key → tool name of started `once` calls without a result."""
+    statuses: dict[str, str]
+    """Key → status of each result."""
+    listed: frozenset[str]
+    """Keys in `uncertain_calls()`."""
+    damage: tuple[str, ...]
+
+
+class _Matrix:
+    """One scenario; an object because all runs share the undisturbed one."""
+
+    def __init__(
+        self, build: Callable[[Life], StatefulAgentLoop], scenario: CrashScenario, dsn: str, *, recover: bool
+    ) -> None:
+        self._build = build
+        self._scenario = scenario
+        self._dsn = dsn
+        self._recover = recover
+        self._runs = 0
+        self._undisturbed: tuple[str, ...] = ()
+        self._totals: Counter[str] = Counter()
+
+    def run(self) -> CrashReport:
+        """Every point, those that only show up in disturbed runs included."""
+        dsn, effects = self._fresh(), EffectLog()
+        first = self._live(dsn, 1, effects, None)
+        found = asyncio.run(_look(dsn))
+        self._undisturbed, self._totals = found.journal, effects.totals()
+        if first.problems or found.damage:
+            raise CrashMatrixError(self._report([_row(StopAt("undisturbed"), first, effects, found.damage)]))
+        waiting, known, rows = list(dict.fromkeys(first.ambient.reached)), set(first.ambient.reached), list[Row]()
+        while waiting and len(rows) < MAX_RUNS:
+            row, seen = self._stopped(waiting.pop(0))
+            rows.append(row)
+            waiting += [at for at in dict.fromkeys(seen) if at not in known]
+            known.update(seen)
+        report = self._report(rows)
+        if report.failed:
+            raise CrashMatrixError(report)
+        return report
+
+    def _report(self, rows: list[Row]) -> CrashReport:
+        return CrashReport(scenario=self._scenario.name, undisturbed=self._undisturbed, rows=tuple(rows))
+
+    def _fresh(self) -> str:
+        self._runs += 1
+        return self._dsn.format(run=self._runs, scenario=self._scenario.name)
+
+    def _stopped(self, at: StopAt) -> tuple[Row, list[StopAt]]:
+        dsn, effects = self._fresh(), EffectLog()
+        before = self._live(dsn, 1, effects, at)
+        if before.ambient.stopped is None:
+            problems = _difference(self._undisturbed, asyncio.run(_look(dsn)).journal)
+            return _row(at, before, effects, problems, outcome="not reached"), before.ambient.reached
+        crashed, counted = asyncio.run(_look(dsn)), effects.counts()
+        after = self._live(dsn, 2, effects, None)
+        after.model_calls += before.model_calls
+        final = asyncio.run(_look(dsn))
+        in_flight = tuple(crashed.open_once.values())
+        expected: Sequence[str] | None = None
+        if in_flight and self._scenario.expected is not None:
+            stop = Interrupted(at=at, in_flight=in_flight, undisturbed=self._undisturbed)
+            expected = self._scenario.expected(stop)
+        problems = [
+            *before.problems,
+            *final.damage,
+            *_difference(self._undisturbed if expected is None else expected, final.journal),
+            *_doubts(crashed, final),
+            *self._repeats(crashed, counted, effects, told=expected is not None),
+        ]
+        return _row(at, after, effects, problems, in_flight=in_flight), before.ambient.reached
+
+    def _repeats(self, crashed: _Found, counted: Counter[tuple[str, str]], effects: EffectLog, *, told: bool) -> list[str]:
+        """What ran though it must not have, or did not although it should."""
+        found: list[str] = []
+        for (name, key), times in effects.counts().items():
+            if key in crashed.finished and times != counted[name, key]:
+                found.append(f"{name} ran again although its result was durable")
+            if key in crashed.open_once and times > max(counted[name, key], 0):
+                found.append(f"{name} is a once call of unknown outcome and was repeated")
+        if told:
+            return found
+        totals = effects.totals()
+        for name in {*totals, *self._totals}:
+            again = sum(times for (n, key), times in counted.items() if n == name and key not in crashed.finished)
+            if not self._totals[name] <= totals[name] <= self._totals[name] + again:
+                found.append(f"{name} had its effect {totals[name]} times, undisturbed {self._totals[name]}")
+        return found
+
+    def _live(self, dsn: str, number: int, effects: EffectLog, stop_at: StopAt | None) -> Life:
+        ambient = CrashPoints(VirtualAmbient(seed=number, start_at=1_800_000_000.0 + 60 * number), stop_at=stop_at)
+        life = Life(dsn, number, ambient, effects)
+        try:
+            asyncio.run(self._process(life))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            # A process that was stopped unwinds in whatever way; only one that was not must not fail.
+            if ambient.stopped is None:
+                if number == 1:
+                    raise
+                life.problems.append(f"after the restart: {type(error).__name__}: {error}")
+        return life
+
+    async def _process(self, life: Life) -> None:
+        asyncio.get_running_loop().set_exception_handler(_quiet)
+        loop = self._build(life)
+        life.ambient.on_stop = loop.store.abandon
+        try:
+            if self._recover and life.number > 1:
+                failures = [str(r.error) for r in await loop.recover() if r.error is not None]
+                life.problems += [f"recover(): {text}" for text in failures]
+            await self._scenario.drive(loop)
+        finally:
+            await loop.aclose(drain_timeout_s=0.0)
+            # What this process kept warm is gone with it.
+            ACTORS.drop(loop.store.identity)
+
+
+def _quiet(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    """Tasks of a stopped process end with `ProcessStopped` and nobody waits for them; anything else is shown."""
+    if not isinstance(context.get("exception"), ProcessStopped):
+        asyncio.get_running_loop().default_exception_handler(context)
+
+
+async def _look(dsn: str) -> _Found:
+    store = open_store(dsn)
+    try:
+        return await _read(store)
+    finally:
+        await store.aclose()
+
+
+async def _read(store: SessionStore) -> _Found:
+    journal: list[str] = []
+    started: dict[str, tuple[str, str]] = {}
+    statuses: dict[str, str] = {}
+    heads = sorted(await store.list(SessionQuery(limit=10_000)), key=lambda head: head.created_at)
+    for head in heads:
+        rows = await store.read(head.session_id)
+        journal += [f"session {head.status}", *canonical(rows)]
+        for row in rows:
+            record = decode_record(row.kind, row.version, row.body)
+            if isinstance(record, ToolStarted):
+                started[record.key] = (record.name, record.effect)
+            elif isinstance(record, ToolFinished):
+                statuses[record.key] = record.status
+    return _Found(
+        journal=tuple(journal),
+        finished=frozenset(statuses),
+        open_once={key: name for key, (name, effect) in started.items() if effect == "once" and key not in statuses},
+        statuses=statuses,
+        listed=frozenset([call.idempotency_key for call in await store.uncertain_calls()]),
+        damage=tuple([f"the store is damaged: {problem.what}" for problem in await store.check()]),
+    )
+
+
+def _doubts(crashed: _Found, final: _Found) -> list[str]:
+    """A `once` call in flight must be reported as uncertain, to the model and in the ledger, unless it was settled."""
+    return [
+        f"{name} was in flight and ended {final.statuses.get(key)!r}, but uncertain_calls() does not list it"
+        for key, name in crashed.open_once.items()
+        if final.statuses.get(key) in (None, "uncertain") and key not in final.listed
+    ]
+
+
+def _difference(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
+    if list(expected) == list(actual):
+        return []
+    return list(difflib.unified_diff(list(expected), list(actual), "expected", "after the restart", lineterm="", n=2))
+
+
+def _row(
+    at: StopAt,
+    life: Life,
+    effects: EffectLog,
+    problems: Sequence[str],
+    *,
+    outcome: str = "resumed",
+    in_flight: tuple[str, ...] = (),
+) -> Row:
+    return Row(
+        at=at,
+        outcome=outcome,
+        in_flight=in_flight,
+        effects=dict(effects.totals()),
+        model_calls=life.model_calls,
+        problems=(*life.problems, *problems),
+    )
