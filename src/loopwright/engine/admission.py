@@ -179,7 +179,9 @@ class Admission:
     ) -> StatefulResult | FollowUpQueued:
         """Stores an input in the inbox; runs it when nobody else will."""
         store, now = self.kernel.store, self.kernel.ambient.now()
+        self.kernel.ambient.reach("inbox.before")
         queued = await store.enqueue(session_id, InboxItem(item_id, "message", encode(message), now))
+        self.kernel.ambient.reach("inbox.after")
         receipt = FollowUpQueued(
             session_id=session_id, item_id=item_id, queue_depth=queued.depth, duplicate=queued.duplicate
         )
@@ -325,7 +327,9 @@ class Admission:
         kernel = self.kernel
         item_id = options.send_id or kernel.ambient.new_id("item")
         item = InboxItem(item_id, "message", encode(message), kernel.ambient.now())
+        kernel.ambient.reach("inbox.before")
         queued = await kernel.store.enqueue(turn.actor.session_id, item)
+        kernel.ambient.reach("inbox.after")
         turn.actor.inbox_seq = max(turn.actor.inbox_seq, queued.inbox_seq)
         return lambda: turn.resume("a new input arrived")
 

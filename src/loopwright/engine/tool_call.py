@@ -340,7 +340,10 @@ class ToolRun:
         if len(text) <= limit:
             return content, None
         data = text.encode("utf-8", "surrogatepass")
-        artifact = await self.run_context.kernel.store.put_artifact(self.run_context.session_id, data, "text/plain")
+        kernel = self.run_context.kernel
+        kernel.ambient.reach("artifact.before")
+        artifact = await kernel.store.put_artifact(self.run_context.session_id, data, "text/plain")
+        kernel.ambient.reach("artifact.after")
         pointer = f"read_output(artifact_id={artifact.artifact_id!r}, offset=...) reads the rest"
         return shortened(content, limit, pointer), artifact.artifact_id
 

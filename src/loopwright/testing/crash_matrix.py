@@ -20,6 +20,7 @@ from ..core.pairing import problem
 from ..engine.actor import ACTORS
 from ..loop import StatefulAgentLoop
 from ..model.codec import decode_record
+from ..model.messages import as_messages
 from ..model.records import ToolFinished, ToolStarted
 from ..ports.llm import LLMRequest, LLMResponse, LLMService
 from ..ports.store import SessionQuery
@@ -48,7 +49,7 @@ class WatchedModel:
         """The reply; a window that providers refuse is noted."""
         self._life.ambient.alive()
         self._life.model_calls += 1
-        if (why := problem(request.messages)) is not None:
+        if (why := problem(as_messages(request.messages))) is not None:
             self._life.problems.append(f"the model was shown an invalid window: {why}")
         if callable(self._inner):
             reply = self._inner(request)
@@ -243,7 +244,9 @@ class _Matrix:
         ]
         return _row(at, after, effects, problems, in_flight=in_flight), before.ambient.reached
 
-    def _repeats(self, crashed: _Found, counted: Counter[tuple[str, str]], effects: EffectLog, *, told: bool) -> list[str]:
+    def _repeats(
+        self, crashed: _Found, counted: Counter[tuple[str, str]], effects: EffectLog, *, told: bool
+    ) -> list[str]:
         """What ran though it must not have, or did not although it should."""
         found: list[str] = []
         for (name, key), times in effects.counts().items():
