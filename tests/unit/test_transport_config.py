@@ -50,6 +50,13 @@ def test_a_key_is_not_needed_when_something_else_stands_in_for_it(settings: dict
     assert LLMProviderConfig(model="m", **settings).model == "m"
 
 
+@pytest.mark.parametrize("key", ["secret\n", "sec\tret", "sécret"])
+def test_a_key_that_no_header_can_carry_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(ConfigError, match="api_key holds characters") as caught:
+        LLMProviderConfig(model="m", api_key=key)
+    assert key not in str(caught.value)
+
+
 def test_a_config_never_shows_its_secrets() -> None:
     config = LLMProviderConfig(model="m", api_key="sk-secret", headers={"x": "secret"}, proxy="http://u:secret@p:1")
     assert "secret" not in f"{config!r} {config} {create_llm_service_from_config(config)!r}"

@@ -8,7 +8,7 @@ Read next: `openai_chat.py`, the first implementer of `Wire`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
@@ -26,6 +26,9 @@ from .vendors import vendor_of
 from .wire_parts import RenderedRequest, RenderSettings, encode_body
 
 _DRAIN_S = 0.25
+"""Wait for the end of a body whose reply has ended."""
+_TAIL_S = 3.0
+"""Wait for usage after a finish reason."""
 _MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
@@ -83,7 +86,10 @@ class HTTPModelService:
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = WeakKeyDictionary()
         """One client for each event loop, since connections cannot leave theirs; empty with a host's own client."""
         self._headers = self._all_headers()
-        secrets = [config.api_key or "", *[v for k, v in config.headers.items() if k.lower() not in _PLAIN_HEADERS]]
+        secrets = [
+            (config.api_key or "").strip(),
+            *[v for k, v in config.headers.items() if k.lower() not in _PLAIN_HEADERS],
+        ]
         if config.proxy:
             secrets.append(urlsplit(config.proxy).password or "")
         self._failures = FailureReader(config.provider, config.key_hint, secrets)
@@ -127,19 +133,18 @@ class HTTPModelService:
                     for data in events.feed(piece):
                         for chunk in read(data):
                             yield chunk
-                    if reader.ended:
+                    if reader.complete:
                         break
                 else:
                     for data in events.finish():
                         for chunk in read(data):
                             yield chunk
             except httpx2.HTTPError as error:
-                # After the terminal mark only optional facts are lost.
-                if not reader.complete:
-                    raise self._network(error) from error
+                raise self._network(error) from error
             if not reader.complete:
                 raise self._failures.transient("the stream ended before the reply did", status=200)
-            await _drain(pieces)
+            for chunk in await _read_tail(pieces, events, reader):
+                yield chunk
             yield LLMStreamChunk(response=reader.response())
         except ValueError as error:
             raise self._failures.transient(
@@ -260,11 +265,24 @@ def _pieces(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
     return response.aiter_raw() if encoding in ("", "identity") else response.aiter_bytes()
 
 
-async def _drain(pieces: AsyncIterator[bytes]) -> None:
-    """Reads what is left of an ended reply, so that its connection can be used again; gives up soon."""
+async def _read_tail(
+    pieces: AsyncGenerator[bytes, None], events: EventReader, reader: StreamReader
+) -> list[LLMStreamChunk]:
+    """What still comes after the terminal mark: usage, `[DONE]`, the end of the body.
+
+    Only with the body read to its end can the connection be used again. A server that keeps it open, or a fault, costs
+    a short wait and the optional facts, never the reply.
+    """
+    chunks: list[LLMStreamChunk] = []
     try:
-        async with asyncio.timeout(_DRAIN_S):
-            async for _ in pieces:
-                pass
-    except (TimeoutError, httpx2.HTTPError, httpx2.StreamError):
+        async with asyncio.timeout(_DRAIN_S if reader.ended else _TAIL_S) as limit:
+            async for piece in pieces:
+                for data in events.feed(piece):
+                    chunks.extend(reader.read(data))
+                if reader.ended:
+                    limit.reschedule(asyncio.get_running_loop().time() + _DRAIN_S)
+            for data in events.finish():
+                chunks.extend(reader.read(data))
+    except (TimeoutError, ValueError, httpx2.HTTPError, httpx2.StreamError):
         pass
+    return chunks

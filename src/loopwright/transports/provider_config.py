@@ -123,6 +123,11 @@ class LLMProviderConfig(Struct, frozen=True, kw_only=True):
             problems.append("model is missing: the model's name as the provider spells it")
         if self._needs_key() and not self.api_key:
             problems.append(f"api_key is missing: pass it, or set {self.key_hint} and use from_env()")
+        # The HTTP client would refuse such a key too, but with the key in its message.
+        if self.api_key and not (self.api_key.isascii() and self.api_key.isprintable()):
+            problems.append(
+                "api_key holds characters that a header cannot carry, such as a line break or a typographic dash"
+            )
         if self.timeout_s <= 0 or self.connect_timeout_s <= 0:
             problems.append("timeout_s and connect_timeout_s must be above 0")
         if self.max_output_tokens is not None and self.max_output_tokens < 1:
