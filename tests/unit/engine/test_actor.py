@@ -8,9 +8,10 @@ import itertools
 import threading
 
 import pytest
+from tests.waiting import next_turn, until
+
 from loopwright.engine.actor import Actor, ActorTable
 from loopwright.model.errors import SessionReentrantError
-from tests.waiting import next_turn, until
 
 
 class Visitors:
