@@ -24,7 +24,7 @@ from ..ports.shell import ShellLaunch
 
 TERM_GRACE_S = 2.0
 """Between SIGTERM and SIGKILL when the time limit is over."""
-CANCEL_GRACE_S = 0.4
+CANCEL_GRACE_S = 0.3
 """The same when the run is being stopped, which has to be quick."""
 _DRAIN_S = 0.5
 """How long output is awaited after the group's end; only a process that left the group can keep it from ending."""
@@ -98,12 +98,37 @@ async def run_process(launch: ShellLaunch, sink: Sink, *, timeout_s: float, canc
         timed_out = not (group.exited.done() or group.enough.done() or stopped.done())
         if timed_out:
             grace_s = TERM_GRACE_S
+    except asyncio.CancelledError:
+        await _ended(group, grace_s, cancelled=True)
+        raise
     finally:
         stopped.cancel()
-        await group.end(grace_s)
+    await _ended(group, grace_s, cancelled=False)
     if _is_cancelled(cancellation) and not group.ended_by_itself:
         raise CancellationRequested(cancellation.reason)
     return Ended(group.exit_code, timed_out, group.enough.done())
+
+
+async def _ended(group: _Group, grace_s: float, *, cancelled: bool) -> None:
+    """Ends the group. The first cancellation leaves it its grace, the second ends it at once.
+
+    A stopped run cancels its token and right after that the task; taken for impatience, that would make every stop a SIGKILL.
+    """
+    ending = asyncio.ensure_future(group.end(grace_s))
+    owed = False
+    while not ending.done():
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            if ending.cancelled():
+                break
+            if cancelled:
+                ending.cancel()
+            owed = cancelled = True
+    if owed:
+        raise asyncio.CancelledError
+    if not ending.cancelled():
+        ending.result()
 
 
 def _is_cancelled(token: CancellationToken) -> bool:
@@ -158,7 +183,7 @@ class _Group:
                 self._signal(signal.SIGKILL)
                 await asyncio.wait({self.exited}, timeout=1.0)
                 self._process.wait()
-                await self._until_empty(1.0)
+                await self._until_empty(_DRAIN_S)
             await asyncio.wait({self._closed}, timeout=_DRAIN_S)
         finally:
             self._signal(signal.SIGKILL)

@@ -126,6 +126,22 @@ async def test_a_second_cancellation_during_the_grace_kills_at_once(box: Toolbox
     assert not running(pid)
 
 
+async def test_a_stop_by_token_and_task_at_once_still_lets_the_command_clean_up(box: Toolbox, tmp_path: Path) -> None:
+    """This is how a run stops a call: its token first, its task right after."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    clean_up = "trap 'sleep 0.1; touch cleaned; exit' TERM; echo $$ > pipe; while :; do sleep 0.02; done"
+    call = asyncio.ensure_future(box.result("bash", command=clean_up))
+    (pid,) = await started(pipe)
+    box.context.cancellation.cancel("stop")
+    await asyncio.wait([call], timeout=0.02)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert not running(pid)
+    assert "cleaned" in os.listdir(tmp_path)
+
+
 async def test_nothing_starts_when_the_run_is_stopped_already(box: Toolbox, tmp_path: Path) -> None:
     box.context.cancellation.cancel("early")
     with pytest.raises(CancellationRequested, match="early"):

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopwright.model.errors import ConfigError, PathRefusedError, ToolFailure
@@ -102,6 +102,7 @@ PATHS = st.builds(
 )
 
 
+@settings(max_examples=60)
 @given(st.lists(PATHS, min_size=1, max_size=12))
 def test_no_path_leaves_the_workspace(paths: list[str]) -> None:
     with tree() as (root, home, outside):
