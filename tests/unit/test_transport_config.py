@@ -59,6 +59,7 @@ def test_a_key_that_no_header_can_carry_is_refused_without_showing_it(key: str) 
 
 def test_a_config_never_shows_its_secrets() -> None:
     config = LLMProviderConfig(model="m", api_key="sk-secret", headers={"x": "secret"}, proxy="http://u:secret@p:1")
+    assert "secret" not in str(dict(config.__rich_repr__()))
     assert "secret" not in f"{config!r} {config} {create_llm_service_from_config(config)!r}"
 
 
