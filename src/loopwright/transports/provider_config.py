@@ -8,7 +8,7 @@ Read next: `service_factory.py`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -63,9 +63,9 @@ class LLMProviderConfig(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"LLMProviderConfig(provider={self.provider!r}, model={self.model!r}, host={self.host!r})"
 
-    def __rich_repr__(self) -> Iterator[tuple[str, str]]:
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
         # What pretty tracebacks print of local variables; msgspec's own would list every field.
-        yield from (("provider", self.provider), ("model", self.model), ("host", self.host))
+        return [("provider", self.provider), ("model", self.model), ("host", self.host)]
 
     @property
     def family(self) -> Family:
