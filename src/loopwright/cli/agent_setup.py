@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from ..config import AgentLoopConfig
 from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError
 from ..model.records import SessionCreated
-from ..ports.llm import LLMRequest, LLMResponse
+from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
 from ..ports.store import SessionQuery
 from ..ports.store_admin import SchemaPolicy, SessionStore
 from ..stores.dsn import open_store
@@ -32,6 +32,9 @@ from .journal_lines import record_of
 DEFAULT_DB: Final = os.path.join(".loopwright", "sessions.db")
 DEFAULT_AGENT: Final = "cli"
 """Sessions of the command are its own: those of other programs need the tools of those programs."""
+
+MODEL_VARIABLES: Final = ("LOOPWRIGHT_MODEL", "OPENAI_MODEL", "ANTHROPIC_MODEL")
+"""Where the environment names a model."""
 
 EXAMPLE: Final = (
     "for example: export LOOPWRIGHT_MODEL=openai:gpt-5-mini OPENAI_API_KEY=... (or --model echo: to try it offline)"
@@ -90,6 +93,10 @@ class NoModel:
         """Raises: `ConfigError`."""
         raise ConfigError("this command runs no model")
 
+    def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamChunk]:
+        """Raises: `ConfigError`."""
+        raise ConfigError("this command runs no model")
+
     async def aclose(self) -> None:
         """Nothing to release."""
 
@@ -113,7 +120,7 @@ def file_of(db: str) -> Path | None:
 
 
 @asynccontextmanager
-async def opened_store(db: str) -> AsyncIterator[SessionStore]:
+async def opened_store(db: str) -> AsyncGenerator[SessionStore]:
     """The store for looking at: neither made nor migrated. Raises: `ConfigError` when there is none."""
     path = file_of(db)
     if path is not None and not path.exists():
@@ -133,7 +140,9 @@ async def resolved(store: SessionStore, session_id: str) -> str:
 
 
 @asynccontextmanager
-async def opened_agent(settings: AgentSettings, session_id: str | None, env: Mapping[str, str]) -> AsyncIterator[Agent]:
+async def opened_agent(
+    settings: AgentSettings, session_id: str | None, env: Mapping[str, str]
+) -> AsyncGenerator[Agent]:
     """A loop whose store is made when missing; the model settings must be complete.
 
     Where the options say nothing, a session that goes on takes the model, preset and workspace that it began with.
@@ -146,8 +155,8 @@ async def opened_agent(settings: AgentSettings, session_id: str | None, env: Map
     try:
         named = None if session_id is None else await resolved(store, session_id)
         begun_with = {} if named is None else await _begun_with(store, named)
-        if not settings.base_url and not env.get("LOOPWRIGHT_BASE_URL"):
-            settings = msgspec.structs.replace(settings, model=settings.model or begun_with.get("model"))
+        if settings.model is None and not any(env.get(name) for name in MODEL_VARIABLES):
+            settings = msgspec.structs.replace(settings, model=begun_with.get("model"))
         config = model_config(settings, env)
         metadata = {
             "preset": settings.preset or begun_with.get("preset") or "core",
@@ -180,8 +189,11 @@ def _loop_config(settings: AgentSettings, model: LLMProviderConfig) -> AgentLoop
 async def _begun_with(store: SessionStore, session_id: str) -> dict[str, str]:
     rows = await store.read(session_id, limit=1)
     created = record_of(rows[0]) if rows else None
-    found = created.metadata.get("cli") if isinstance(created, SessionCreated) else None
-    return {k: v for k, v in found.items() if isinstance(v, str)} if isinstance(found, dict) else {}
+    found: Any = created.metadata.get("cli") if isinstance(created, SessionCreated) else None
+    try:
+        return msgspec.convert(found or {}, dict[str, str])
+    except msgspec.ValidationError:
+        return {}
 
 
 def _workspace(given: str | None, env: Mapping[str, str]) -> Path:

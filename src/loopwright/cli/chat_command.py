@@ -15,9 +15,11 @@ from typing import Annotated, Any, Final
 import typer
 
 try:
-    import readline as line_editing
-except ImportError:  # a Python without it reads lines without editing
-    line_editing = None  # type: ignore[assignment]
+    import readline
+except ImportError:  # lines are then read without editing
+    LINE_EDITING = False
+else:
+    LINE_EDITING = bool(readline)
 
 from ..core.result import FollowUpQueued, StatefulResult
 from ..model.errors import LoopwrightError, RetryLaterError, StoreError
@@ -76,6 +78,8 @@ class Conversation:
         self._settings = settings
         self._stack = AsyncExitStack()
         self._session_id = ""
+        self._waiting = False
+        """True while the session waits for an answer."""
         self._at_keyboard = sys.stdin.isatty() and sys.stderr.isatty()
 
     def hold(self, session_id: str | None) -> None:
@@ -158,11 +162,16 @@ class Conversation:
         elif text.startswith("/") and " " not in text and "/" not in text[1:]:
             sys.stderr.write(f"  no command {text}; /help lists them\n")
         else:
-            self._run(agent, self._saying(agent, text))
+            if self._waiting:  # what the run asked comes first: nothing can be said to it before
+                self._run(agent, self._resuming(agent))
+            if self._waiting:
+                sys.stderr.write(f"  not sent, the question is still open: {one_line(text, 100)}\n")
+            else:
+                self._run(agent, self._saying(agent, text))
         return True
 
     def _run(self, agent: Agent, work: Work) -> None:
-        drive = Drive(agent, self._settings, screen_for())
+        drive = Drive(agent, self._settings, screen_for(model=agent.model.model))
         try:
             result = self._runner.run(self._with_typing(drive, work))
         except (RetryLaterError, StoreError):
@@ -170,13 +179,12 @@ class Conversation:
         except LoopwrightError as error:
             sys.stderr.write(f"loopwright: {words_of(error)}\n")
             return
+        self._waiting = result is not None and result.status == "waiting_for_input"
         if result is None:
             return
         if result.status == "waiting_for_input":
             asked = "; ".join(question_text(question) for question in result.pending_interactions)
-            sys.stderr.write(
-                f"  still open: {asked}\n  it is asked again with the next message, or: loopwright sessions abort {result.session_id}\n"
-            )
+            sys.stderr.write(f"\n  still open: {asked}; it is asked again before your next message\n")
         elif result.status in ("failed", "degraded") and result.error_message:
             sys.stderr.write(f"  {printable(result.error_message)}\n")
 

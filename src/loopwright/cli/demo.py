@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import json
 import os
 import queue
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -82,7 +83,7 @@ def chosen_model(env: Mapping[str, str], *, offline: bool) -> ModelChoice | None
 
 
 @contextmanager
-def model_process(choice: ModelChoice | None) -> Iterator[ModelChoice]:
+def model_process(choice: ModelChoice | None) -> Generator[ModelChoice]:
     """The model that is to be used; the offline one is a server process of its own for as long as it is needed."""
     if choice is not None:
         yield choice
@@ -282,7 +283,7 @@ def main() -> None:
     parser.add_argument("--offline", action="store_true", help="use the offline model although a key is set")
     parser.add_argument("--keep", action="store_true", help="leave the folder for looking at")
     given = parser.parse_args()
-    if hasattr(sys.stdout, "reconfigure"):
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     place = Path(tempfile.mkdtemp(prefix="loopwright-demo-"))
     story = Story(sys.stdout)
@@ -290,7 +291,7 @@ def main() -> None:
         with model_process(chosen_model(os.environ, offline=given.offline)) as choice:
             code = show(story, place, choice)
     except (KeyboardInterrupt, TimeoutError) as error:
-        story.say(f"stopped: {error or 'Ctrl-C'}", "31")
+        story.say(f"stopped: {str(error) or 'Ctrl-C'}", "31")
         code = 130 if isinstance(error, KeyboardInterrupt) else 1
     finally:
         if not given.keep:

@@ -11,11 +11,12 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from ..model.usage import Usage
+from ..ports.llm import LLMResponse
 from ..ports.tool import ToolContext
 from ..testing.model_server import Reply, ServedRequest, reply
 from ..tools.decorator import tool
@@ -99,7 +100,7 @@ def desk_clerk(request: ServedRequest) -> Reply:
     return msgspec.structs.replace(said, usage=Usage(input_tokens=asked, output_tokens=wrote, calls=1))
 
 
-def _decide(request: ServedRequest) -> Any:
+def _decide(request: ServedRequest) -> LLMResponse:
     results = [text for role, text in request.turns if role == "tool"]
     steps = sum(1 for role, _ in request.turns if role == "assistant")
     names = [name for name in NOTES if any(name in text for text in results[:1])]

@@ -20,7 +20,7 @@ from .agent_setup import DEFAULT_DB, AgentSettings
 from .checkup import CheckLine, Grade, examine_all, workable
 from .exit_codes import ExitCode
 from .journal_lines import printable
-from .live_screen import terminal_console
+from .live_screen import print_lines, terminal_console
 from .options import AsJson, BaseUrl, Db, Model
 from .session_drive import write_json
 
@@ -49,8 +49,6 @@ def doctor(db: Db = DEFAULT_DB, model: Model = None, base_url: BaseUrl = None, a
 def show_lines(lines: list[CheckLine]) -> None:
     """The findings as a table on standard output."""
     console = terminal_console(sys.stdout)
-    if not console.is_terminal:
-        console.width = 10_000
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
@@ -65,7 +63,7 @@ def show_lines(lines: list[CheckLine]) -> None:
         shown = "" if line.area == area else line.area
         table.add_row(Text(shown, style="bold"), Text(ascii_mark if plain else mark, style=style), words)
         area = line.area
-    console.print(table)
+    print_lines(console, table)
     count = sum(1 for line in lines if line.grade == "problem")
     verdict = f"{count} problem{'s' if count != 1 else ''} found" if count else "nothing is wrong"
-    console.print(Text(verdict, style="bold red" if count else "green"))
+    print_lines(console, Text(verdict, style="bold red" if count else "green"))

@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from ..model.codec import decode_record
 from ..model.errors import StoreCorruptError
 from ..model.messages import FilePart, ImagePart, TextPart, content_text
@@ -52,10 +54,10 @@ def call_text(name: str, arguments: Mapping[str, Any] | str, width: int = 80) ->
     """A tool call as `name(argument="value")`."""
     if isinstance(arguments, str):
         try:
-            parsed = json.loads(arguments or "{}")
-        except ValueError:
+            given: Any = json.loads(arguments or "{}")
+            arguments = msgspec.convert(given, dict[str, Any])
+        except (ValueError, msgspec.ValidationError):
             return one_line(f"{name}({arguments})", width)
-        arguments = parsed if isinstance(parsed, dict) else {"": parsed}
     values = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items()]
     each = max((width - len(name) - 2) // max(len(values), 1) - 2, 12)
     return one_line(f"{name}({', '.join(one_line(value, each) for value in values)})", width)

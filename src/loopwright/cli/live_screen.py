@@ -44,9 +44,15 @@ class LiveScreen:
     """
 
     def __init__(
-        self, console: Console, *, out: TextIO | None = None, answer: bool = True, streaming: bool = True
+        self,
+        console: Console,
+        *,
+        out: TextIO | None = None,
+        answer: bool = True,
+        streaming: bool = True,
+        model: str = "",
     ) -> None:
-        self.figures = Figures()
+        self.figures = Figures(model)
         self._console = console
         self._aside = None if out is None else AnswerText(out, streaming=streaming, clean=False)
         self._show_text = answer and out is None
@@ -172,8 +178,8 @@ class LiveScreen:
                 self._print(Text(line))
             if len(self._line) >= self._console.width:
                 *full, last = Text(self._line).wrap(self._console, self._console.width)
-                for line in full:
-                    self._print(line)
+                for piece in full:
+                    self._print(piece)
                 self._line = last.plain
 
     def _finish_text(self, final_text: str) -> None:
@@ -210,3 +216,14 @@ def _draws_braille(console: Console) -> bool:
 def terminal_console(stream: TextIO) -> Console:
     """A console that draws on `stream`; NO_COLOR and TERM are honoured, text is never read as markup."""
     return Console(file=stream, highlight=False, markup=False, emoji=False)
+
+
+def print_lines(console: Console, shown: RenderableType) -> None:
+    """Prints; in a pipe lines are as long as they are, and without the blanks that fill a terminal's width."""
+    if console.is_terminal:
+        console.print(shown)
+        return
+    console.width = 10_000
+    with console.capture() as captured:
+        console.print(shown)
+    console.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))

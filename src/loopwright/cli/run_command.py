@@ -115,7 +115,7 @@ async def carry_out(settings: AgentSettings, order: RunOrder) -> int:
         async with opened_agent(settings, order.session_id, os.environ) as agent:
             session_id = agent.session_id or await _new_session(agent, order.prompt or "")
             shown.append(session_id)
-            screen = _screen(settings, order)
+            screen = _screen(agent, settings, order)
             screen.note(f"session {session_id}")
             drive = Drive(agent, settings, screen)
             result = await _drive(drive, session_id, order)
@@ -149,8 +149,9 @@ async def _new_session(agent: Agent, prompt: str) -> str:
     return await agent.loop.new_session(metadata=agent.metadata, title=" ".join(prompt.split())[:80])
 
 
-def _screen(settings: AgentSettings, order: RunOrder) -> Screen:
-    screen = screen_for(answer=not (order.as_json or order.as_events), streaming=settings.stream)
+def _screen(agent: Agent, settings: AgentSettings, order: RunOrder) -> Screen:
+    answer = not (order.as_json or order.as_events)
+    screen = screen_for(answer=answer, streaming=settings.stream, model=agent.model.model)
     return JsonLines(screen) if order.as_events else screen
 
 

@@ -39,11 +39,11 @@ from .journal_lines import call_text, one_line, printable, tokens_text
 class Figures:
     """What the status bar and the last line say about a run; kept up to date by its events."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: str = "") -> None:
         self.began = time.monotonic()
         self.round = 0
         self.max_rounds = 0
-        self.model = ""
+        self.model = model
         self.usage: Usage = NO_USAGE
 
     def take(self, event: AgentEvent) -> None:
@@ -170,14 +170,15 @@ class AnswerText:
     def _put(self, text: str) -> None:
         if self.closed:
             return
+        shown = printable(text) if self._clean else text
         try:
-            self._out.write(printable(text) if self._clean else text)
+            try:
+                self._out.write(shown)
+            except UnicodeEncodeError:
+                self._out.write(encodable(shown, self._out))
             self._out.flush()
         except (BrokenPipeError, ValueError):
             self.closed = True
-        except UnicodeEncodeError:
-            self._out.write(text.encode("ascii", "backslashreplace").decode())
-            self._out.flush()
         self._at_line_start = text.endswith("\n")
 
 
@@ -284,12 +285,19 @@ class PlainScreen:
 
     def _line(self, text: str) -> None:
         try:
-            self._err.write(text + "\n")
+            try:
+                self._err.write(text + "\n")
+            except UnicodeEncodeError:
+                self._err.write(encodable(text, self._err) + "\n")
             self._err.flush()
-        except UnicodeEncodeError:
-            self._err.write(text.encode("ascii", "replace").decode() + "\n")
         except (BrokenPipeError, ValueError):
             pass
+
+
+def encodable(text: str, stream: TextIO) -> str:
+    """`text` with a question mark for what the stream's encoding cannot hold."""
+    encoding = stream.encoding or "ascii"
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 def is_terminal(stream: TextIO) -> bool:

@@ -28,7 +28,7 @@ from ..ports.store_admin import SessionStore
 from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, AgentSettings, NoModel, file_of, opened_store, resolved
 from .exit_codes import ExitCode
 from .journal_lines import one_line, printable, record_of, record_text, tokens_text
-from .live_screen import terminal_console
+from .live_screen import print_lines, terminal_console
 from .options import AgentName, AllowBash, AsEvents, AsJson, BaseUrl, Db, MaxRounds, Model, NoStream, Preset, Workspace
 from .run_command import RunOrder, carry_out
 from .session_drive import write_json
@@ -41,6 +41,16 @@ sessions_app = typer.Typer(
 )
 
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session; `last` is the newest.", show_default=False)]
+
+_COLUMNS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("session", {"no_wrap": True}),
+    ("state", {"no_wrap": True}),
+    ("agent", {"no_wrap": True, "max_width": 14}),
+    ("sends", {"justify": "right"}),
+    ("tokens", {"justify": "right", "no_wrap": True}),
+    ("updated", {"no_wrap": True}),
+    ("title", {"no_wrap": True, "overflow": "ellipsis"}),
+)
 
 _STYLES: Final[dict[Tone, str]] = {
     "user": "bold",
@@ -81,13 +91,6 @@ def head_json(head: Head) -> dict[str, Any]:
     return {**msgspec.to_builtins(head), "state": state_of(head)}
 
 
-def page(console: Console) -> Console:
-    """In a pipe lines are as long as they are."""
-    if not console.is_terminal:
-        console.width = 10_000
-    return console
-
-
 @sessions_app.command("list")
 def list_sessions(
     db: Db = DEFAULT_DB,
@@ -104,24 +107,16 @@ def list_sessions(
     if not heads:
         sys.stderr.write(f"loopwright: no sessions in {db}\n")
         return None
-    console = page(terminal_console(sys.stdout))
+    console = terminal_console(sys.stdout)
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
-    for title, options in (
-        ("session", {"no_wrap": True}),
-        ("state", {"no_wrap": True}),
-        ("agent", {"no_wrap": True, "max_width": 14}),
-        ("sends", {"justify": "right"}),
-        ("tokens", {"justify": "right", "no_wrap": True}),
-        ("updated", {"no_wrap": True}),
-        ("title", {"no_wrap": True, "overflow": "ellipsis"}),
-    ):
-        table.add_column(title, **options)  # type: ignore[arg-type]
+    for title, options in _COLUMNS:
+        table.add_column(title, **options)
     for head in heads:
         state = state_of(head)
         colour = {"interrupted": "yellow", "waiting": "magenta", "running": "green"}.get(state, "")
         figures = (str(head.sends), f"{head.usage.total_tokens:,}", ago(head.updated_at), printable(head.title))
         table.add_row(head.session_id, Text(state, style=colour), Text(head.agent_name), *[Text(f) for f in figures])
-    console.print(table)
+    print_lines(console, table)
     return None
 
 
@@ -142,14 +137,14 @@ def show(
     head, rows = with_store(db, read)
     if as_json:
         return write_json({"head": head_json(head), "records": [record_json(row) for row in rows]})
-    console = page(terminal_console(sys.stdout))
+    console = terminal_console(sys.stdout)
     title = f"  {one_line(head.title, 80)}" if head.title else ""
-    console.print(Text.assemble((head.session_id, "bold"), title))
+    print_lines(console, Text.assemble((head.session_id, "bold"), title))
     facts = f"{state_of(head)} · agent {head.agent_name} · {head.sends} send(s) · {len(rows)} records · {tokens_text(head.usage)} · {ago(head.updated_at)}"
-    console.print(Text(facts, style="dim"))
+    print_lines(console, Text(facts, style="dim"))
     if journal:
         return _print_journal(console, rows, whole=whole)
-    width = min(console.width, 120) - 14
+    width = (min(console.width, 120) if console.is_terminal else 160) - 14
     for line in transcript(rows, width=width, whole=whole):
         _print_paragraph(console, line.label, line.text, _STYLES[line.tone])
     return None
@@ -160,7 +155,7 @@ def _print_paragraph(console: Console, label: str, text: str, style: str) -> Non
     grid.add_column(width=11, no_wrap=True)
     grid.add_column()
     grid.add_row(Text(label, style="dim"), Text(printable(text).rstrip("\n"), style=style))
-    console.print(grid)
+    print_lines(console, grid)
 
 
 def _print_journal(console: Console, rows: Sequence[StoredRecord], *, whole: bool) -> None:
@@ -173,7 +168,7 @@ def _print_journal(console: Console, rows: Sequence[StoredRecord], *, whole: boo
         at = time.strftime("%H:%M:%S", time.localtime(row.at))
         what = record_text(record_of(row), 100_000 if whole else 160)
         table.add_row(str(row.position), at, row.kind, Text(what))
-    console.print(table)
+    print_lines(console, table)
 
 
 def record_json(row: StoredRecord) -> dict[str, Any]:

@@ -65,12 +65,12 @@ def write_json(value: Any) -> None:
     sys.stdout.flush()
 
 
-def screen_for(*, answer: bool = True, streaming: bool = True) -> Screen:
+def screen_for(*, answer: bool = True, streaming: bool = True, model: str = "") -> Screen:
     """The screen that fits where standard output and standard error go."""
     out, err = sys.stdout, sys.stderr
     if is_terminal(err):
         aside = None if out.isatty() or not answer else out
-        return LiveScreen(terminal_console(err), out=aside, answer=answer, streaming=streaming)
+        return LiveScreen(terminal_console(err), out=aside, answer=answer, streaming=streaming, model=model)
     return PlainScreen(out=out if answer else None, err=err, streaming=streaming)
 
 
@@ -171,10 +171,7 @@ def how_to_go_on(result: StatefulResult, settings: AgentSettings) -> str | None:
             names = ", ".join(f"{call.name} ({call.id})" for call in result.pending_tool_calls)
             return f"the session waits for results of a host's tools: {names}"
         case _:
-            why = (
-                f"{result.error_message}\n" if result.error_message and result.status in ("failed", "degraded") else ""
-            )
-            return f"{why}go on: loopwright sessions resume {more}"
+            return f"go on: loopwright sessions resume {more}"
 
 
 def ask_on_terminal(question: Interaction) -> Any:

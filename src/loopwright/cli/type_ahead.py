@@ -11,7 +11,7 @@ import codecs
 import os
 import termios
 import tty
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -24,7 +24,9 @@ _KILL_WORD = "\x17"
 class TypeAhead:
     """A context in which keys do not reach the screen by themselves; Enter hands the line over. Ctrl-C stays a signal."""
 
-    def __init__(self, fd: int, shown: Callable[[str], None], entered: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self, fd: int, shown: Callable[[str], None], entered: Callable[[str], Coroutine[Any, Any, None]]
+    ) -> None:
         self._fd = fd
         self._shown = shown
         self._entered = entered
@@ -43,7 +45,7 @@ class TypeAhead:
         self._give_back()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def paused(self) -> Generator[None]:
         """The keyboard as it was before, for as long as somebody else reads it."""
         self._give_back()
         try:
@@ -83,9 +85,9 @@ class TypeAhead:
         if key in "\r\n":
             line, self._line = self._line.strip(), ""
             if line:
-                task = asyncio.ensure_future(self._entered(line))
-                self._tasks.add(task)  # type: ignore[arg-type]
-                task.add_done_callback(self._tasks.discard)  # type: ignore[arg-type]
+                task = asyncio.get_running_loop().create_task(self._entered(line))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
         elif key in _ERASE:
             self._line = self._line[:-1]
         elif key == _KILL_LINE:
