@@ -16,7 +16,7 @@ import msgspec
 from ..model.errors import LoopwrightError
 from . import sqlite_statements as sql
 from .sqlite_faults import NATIVE_FAULTS, translate
-from .sqlite_schema import DatabaseFile
+from .sqlite_schema import DatabaseFile, shut
 from .sqlite_writes import SqliteWrites
 
 CHECKPOINT_PAGES: Final = 1000
@@ -104,9 +104,7 @@ class CommitConnection:
 
     def close(self, *, as_killed: bool = False) -> None:
         """Closes the connection; `as_killed` leaves the log as a killed process leaves it."""
-        if as_killed:
-            self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        self.connection.close()
+        shut(self.connection, as_killed=as_killed)
 
     def close_whole(self) -> None:
         """Closes after copying the whole log into the file, where no other process reads it just now."""

@@ -14,7 +14,7 @@ import apsw
 from ..model.errors import UsageError
 from . import ownership, sqlite_reads
 from . import sqlite_statements as sql
-from .sqlite_schema import DatabaseFile
+from .sqlite_schema import DatabaseFile, shut
 
 
 class Renewal:
@@ -51,7 +51,5 @@ class Renewal:
         with self._lock:
             self._closed = True
             if self._connection is not None:
-                if as_killed:
-                    self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-                self._connection.close()
+                shut(self._connection, as_killed=as_killed)
                 self._connection = None

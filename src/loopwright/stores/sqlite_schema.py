@@ -66,6 +66,20 @@ class DatabaseFile(Struct, frozen=True):
             time.sleep(random.uniform(_RETRY_MIN_S, _RETRY_MAX_S))
 
 
+def shut(connection: apsw.Connection, *, as_killed: bool = False) -> None:
+    """Closes a connection; `as_killed` leaves the log as a killed process leaves it.
+
+    The last connection copies the log into the file when it closes. Where that fails the log simply stays: nothing is
+    lost, and nobody could do anything about it here.
+    """
+    try:
+        if as_killed:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.close()
+    except (apsw.Error, OSError):
+        pass
+
+
 def complete_ddl() -> str:
     """The idempotent script that makes the tables of this version."""
     return DDL + f"INSERT OR IGNORE INTO lw_schema VALUES ({SCHEMA_VERSION}, unixepoch('subsec'));\n"
@@ -89,7 +103,8 @@ def prepare(file: DatabaseFile, policy: SchemaPolicy) -> None:
         try:
             _prepare(connection, file, create=create)
         finally:
-            connection.close()
+            # Others follow at once: emptying the log in between would only cost two syncs.
+            shut(connection, as_killed=True)
     except NATIVE_FAULTS as error:
         raise translate(error, file.path) from error
 

@@ -79,8 +79,11 @@ class InboxPromises:
         for n in range(30):
             name = f"s{n}"
             writer = await begin(store, name)
-            finishing = store.commit(writer.transition(head=IDLE, release=True, if_inbox=0, sync=n % 2 == 0))
-            enqueuing = other.enqueue(name, item())
+            last = writer.transition(head=IDLE, release=True, if_inbox=0, sync=n % 2 == 0)
+            if n % 4 < 2:
+                finishing, enqueuing = store.commit(last), other.enqueue(name, item())
+            else:
+                enqueuing, finishing = other.enqueue(name, item()), store.commit(last)
             finished, queued = await asyncio.gather(finishing, enqueuing, return_exceptions=True)
             assert not isinstance(queued, BaseException), queued
             if isinstance(finished, BaseException):

@@ -108,14 +108,14 @@ class StoreMachine(RuleBasedStateMachine):
         self._folder = tempfile.TemporaryDirectory(prefix="store-machine-")
         self._place = Path(self._folder.name)
         self._both: tuple[list[SessionStore], list[SessionStore]] = ([], [])
+        self._owners: tuple[list[str], list[str]] = ([], [])
         self._epochs: dict[str, int] = {}
 
     @initialize()
     def open_clients(self) -> None:
         """Both sides, the same number of clients."""
-        for _ in range(CLIENTS):
-            self._both[0].append(MemoryStore(str(self._place)))
-            self._both[1].append(type(self).make_store(self._place))
+        for side, stores in enumerate(self._both):
+            stores += [self._open(side) for _ in range(CLIENTS)]
 
     @rule(client=clients, session=child_sessions)
     def create(self, client: int, session: Any) -> None:
@@ -186,7 +186,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self._loop.run_until_complete(stores[client].aclose())
             else:
                 stores[client].abandon()
-            stores[client] = type(self).make_store(self._place) if side else MemoryStore(str(self._place))
+            stores[client] = self._open(side)
 
     @invariant()
     def journals_are_equal(self) -> None:
@@ -224,7 +224,12 @@ class StoreMachine(RuleBasedStateMachine):
             answer = self._loop.run_until_complete(_made(call, stores[client]))
         except LoopwrightError as error:
             return error.code
-        return comparable(answer, [store.owner for store in stores])
+        return comparable(answer, self._owners[side])
+
+    def _open(self, side: int) -> SessionStore:
+        store = type(self).make_store(self._place) if side else MemoryStore(str(self._place))
+        self._owners[side].append(store.owner)
+        return store
 
 
 async def _made(call: Callable[[SessionStore], Awaitable[Any]], store: SessionStore) -> Any:

@@ -1,0 +1,125 @@
+"""The suite can fail: stores that break one promise each do not pass the test of that promise."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from loopwright.model.errors import LoopwrightError
+from loopwright.ports.store import (
+    Acquire,
+    Claimable,
+    ClaimQuery,
+    Committed,
+    Enqueued,
+    InboxItem,
+    Lease,
+    Op,
+    StoredRecord,
+    Transition,
+)
+from loopwright.ports.store_admin import SessionStore
+from loopwright.stores import ownership
+from loopwright.stores.memory import MemoryStore
+from loopwright.testing.store_suite import StoreSuite
+
+
+class ForgetsTheFence(MemoryStore):
+    """Any lease will do."""
+
+    async def commit(self, transition: Transition) -> Committed:  # type: ignore[override]
+        if isinstance(transition.lease, Lease):
+            head = (await self.lookup(transition.session_id)).head
+            token = self._data.sessions[transition.session_id].token or b"0123456789abcdef"
+            transition = structs.replace(transition, lease=Lease(head.epoch, token))
+        return await super().commit(transition)
+
+
+class KeepsHalf(MemoryStore):
+    """Writes the records first and looks at the operations afterwards."""
+
+    async def commit(self, transition: Transition) -> Committed:  # type: ignore[override]
+        done = await super().commit(structs.replace(transition, ops=(), release=False))
+        if transition.ops:
+            lease = Lease(done.epoch, transition.lease.token)
+            rest = structs.replace(transition, records=(), expect=done.position, lease=lease, if_inbox=None)
+            done = await super().commit(rest)
+        return done
+
+
+class ForgetsTakenIds(MemoryStore):
+    """An item that was taken may come again."""
+
+    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+        data = self._data.sessions.get(session_id)
+        if data is not None and data.positions.get(item.item_id, -1) >= 0:
+            del data.positions[item.item_id]
+        return super().enqueue(session_id, item, ops)
+
+
+class LosesTheInboxCondition(MemoryStore):
+    """Finishes though an item came."""
+
+    def commit(self, transition: Transition) -> Awaitable[Committed]:
+        return super().commit(structs.replace(transition, if_inbox=None))
+
+
+class TakesFromTheLiving(MemoryStore):
+    """Whoever asks gets the lease."""
+
+    def commit(self, transition: Transition) -> Awaitable[Committed]:
+        data = self._data.sessions.get(transition.session_id)
+        if data is not None and isinstance(transition.lease, Acquire):
+            data.head = structs.replace(data.head, owner=None)
+        return super().commit(transition)
+
+
+class WaitsForTheDead(MemoryStore):
+    """A killed process blocks its sessions until its lease expires."""
+
+    def abandon(self) -> None:
+        super().abandon()
+        ownership._abandoned.discard(self.owner)
+
+
+class ClaimsEverything(MemoryStore):
+    """Does not ask which agents the process knows."""
+
+    def claim(self, query: ClaimQuery) -> Awaitable[Claimable]:
+        every = {data.head.agent_name for data in self._data.sessions.values()}
+        return super().claim(structs.replace(query, agent_names=tuple(every)))
+
+
+class CutsBodies(MemoryStore):
+    """Text ends at the first NUL."""
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[StoredRecord]:  # type: ignore[override]
+        found = await super().read(session_id, after=after, limit=limit)
+        return [structs.replace(one, body=one.body.split(b"\0")[0]) for one in found]
+
+
+BROKEN: list[tuple[type[MemoryStore], Callable[[StoreSuite], None]]] = [
+    (ForgetsTheFence, StoreSuite.test_epoch_and_token_must_both_match),
+    (KeepsHalf, StoreSuite.test_a_refused_transition_leaves_no_trace_of_any_part),
+    (ForgetsTakenIds, StoreSuite.test_a_known_id_is_a_duplicate_for_life),
+    (LosesTheInboxCondition, StoreSuite.test_an_item_and_the_end_of_a_send_never_miss_each_other),
+    (TakesFromTheLiving, StoreSuite.test_a_live_holder_keeps_others_out_before_they_write),
+    (WaitsForTheDead, StoreSuite.test_an_abandoned_holder_is_dead_at_once),
+    (ClaimsEverything, StoreSuite.test_claiming_is_limited_to_known_agents_and_formats_oldest_first),
+    (CutsBodies, StoreSuite.test_bodies_of_any_size_and_bytes_come_back_as_they_were),
+]
+
+
+@pytest.mark.parametrize("broken, promise", BROKEN)
+def test_a_store_that_breaks_a_promise_does_not_pass(
+    broken: type[MemoryStore], promise: Callable[[StoreSuite], None]
+) -> None:
+    class Suite(StoreSuite):
+        def make_store(self, place: Path) -> SessionStore:
+            return broken(str(place))
+
+    with pytest.raises((AssertionError, LoopwrightError)):
+        promise(Suite())
