@@ -165,10 +165,11 @@ def crash_matrix(
     return _Matrix(build, scenario, dsn, recover=recover).run()
 
 
-class _Found(Struct, frozen=True):
+class Found(Struct, frozen=True):
     """What a store holds between two lives."""
 
     journal: tuple[str, ...]
+    """All sessions, oldest first, each as its status and its canonical journal."""
     finished: frozenset[str]
     """Keys of calls with a result."""
     open_once: dict[str, str]
@@ -198,7 +199,7 @@ class _Matrix:
         """Every point, those that only show up in disturbed runs included."""
         dsn, effects = self._fresh(), EffectLog()
         first = self._live(dsn, 1, effects, None)
-        found = asyncio.run(_look(dsn))
+        found = asyncio.run(look_at(dsn))
         self._undisturbed, self._totals = found.journal, effects.totals()
         if first.problems or found.damage:
             raise CrashMatrixError(self._report([_row(StopAt("undisturbed"), first, effects, found.damage)]))
@@ -224,12 +225,12 @@ class _Matrix:
         dsn, effects = self._fresh(), EffectLog()
         before = self._live(dsn, 1, effects, at)
         if before.ambient.stopped is None:
-            problems = _difference(self._undisturbed, asyncio.run(_look(dsn)).journal)
+            problems = _difference(self._undisturbed, asyncio.run(look_at(dsn)).journal)
             return _row(at, before, effects, problems, outcome="not reached"), before.ambient.reached
-        crashed, counted = asyncio.run(_look(dsn)), effects.counts()
+        crashed, counted = asyncio.run(look_at(dsn)), effects.counts()
         after = self._live(dsn, 2, effects, None)
         after.model_calls += before.model_calls
-        final = asyncio.run(_look(dsn))
+        final = asyncio.run(look_at(dsn))
         in_flight = tuple(crashed.open_once.values())
         expected: Sequence[str] | None = None
         if in_flight and self._scenario.expected is not None:
@@ -245,14 +246,14 @@ class _Matrix:
         return _row(at, after, effects, problems, in_flight=in_flight), before.ambient.reached
 
     def _repeats(
-        self, crashed: _Found, counted: Counter[tuple[str, str]], effects: EffectLog, *, told: bool
+        self, crashed: Found, counted: Counter[tuple[str, str]], effects: EffectLog, *, told: bool
     ) -> list[str]:
         """What ran though it must not have, or did not although it should."""
         found: list[str] = []
         for (name, key), times in effects.counts().items():
             if key in crashed.finished and times != counted[name, key]:
                 found.append(f"{name} ran again although its result was durable")
-            if key in crashed.open_once and times > max(counted[name, key], 0):
+            if key in crashed.open_once and times > max(counted[name, key], 1):
                 found.append(f"{name} is a once call of unknown outcome and was repeated")
         if told:
             return found
@@ -299,7 +300,8 @@ def _quiet(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         asyncio.get_running_loop().default_exception_handler(context)
 
 
-async def _look(dsn: str) -> _Found:
+async def look_at(dsn: str) -> Found:
+    """Reads a whole store as another process would: journals, calls, damage."""
     store = open_store(dsn)
     try:
         return await _read(store)
@@ -307,7 +309,7 @@ async def _look(dsn: str) -> _Found:
         await store.aclose()
 
 
-async def _read(store: SessionStore) -> _Found:
+async def _read(store: SessionStore) -> Found:
     journal: list[str] = []
     started: dict[str, tuple[str, str]] = {}
     statuses: dict[str, str] = {}
@@ -321,7 +323,7 @@ async def _read(store: SessionStore) -> _Found:
                 started[record.key] = (record.name, record.effect)
             elif isinstance(record, ToolFinished):
                 statuses[record.key] = record.status
-    return _Found(
+    return Found(
         journal=tuple(journal),
         finished=frozenset(statuses),
         open_once={key: name for key, (name, effect) in started.items() if effect == "once" and key not in statuses},
@@ -331,7 +333,7 @@ async def _read(store: SessionStore) -> _Found:
     )
 
 
-def _doubts(crashed: _Found, final: _Found) -> list[str]:
+def _doubts(crashed: Found, final: Found) -> list[str]:
     """A `once` call in flight must be reported as uncertain, to the model and in the ledger, unless it was settled."""
     return [
         f"{name} was in flight and ended {final.statuses.get(key)!r}, but uncertain_calls() does not list it"

@@ -1,0 +1,329 @@
+"""The agents that are stopped: each a loop, what its host does with it, and what may come out after a stop.
+
+A model here is a function of the window it is shown, so that a restarted process gets the same replies. What a host does
+can be repeated as a whole: fixed session id, sends with a `send_id`, questions answered while they are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from loopwright import (
+    AgentHooks,
+    AgentLoopConfig,
+    HookDirective,
+    HookPoint,
+    LLMRequest,
+    LLMResponse,
+    LLMRetryPolicy,
+    StatefulAgentLoop,
+    ToolCall,
+    ToolContext,
+    ToolDefinition,
+    UserMessage,
+    tool,
+)
+from loopwright.model.errors import LLMTransientError, SessionExistsError
+from loopwright.model.messages import ToolResultMessage
+from loopwright.ports.hook import ToolBeforeContext
+from loopwright.ports.tool import UnknownOutcome
+from loopwright.prompts import prompt
+from loopwright.testing.crash_matrix import CrashScenario, Interrupted, Life
+from loopwright.tools.ask import request_user_input_tool
+from msgspec import Struct
+
+Drive = Callable[[StatefulAgentLoop], Awaitable[object]]
+
+SESSION = "s"
+
+
+class Agent(Struct, frozen=True):
+    """One scenario with the loop it is played on."""
+
+    build: Callable[[Life], StatefulAgentLoop]
+    scenario: CrashScenario
+
+
+AGENTS: dict[str, Agent] = {}
+
+
+def agent(name: str, drive: Drive, *, settled: bool = False) -> Callable[[Callable[[Life], StatefulAgentLoop]], Agent]:
+    """Registers a scenario by the function that builds its loop; `settled`: no call stays uncertain."""
+
+    def register(build: Callable[[Life], StatefulAgentLoop]) -> Agent:
+        made = Agent(build, CrashScenario(name=name, drive=drive, expected=None if settled else told_of_uncertain_calls))
+        AGENTS[name] = made
+        return made
+
+    return register
+
+
+def told_of_uncertain_calls(stop: Interrupted) -> Sequence[str] | None:
+    """The undisturbed journal in which each `once` call in flight is answered as uncertain, and the model says so."""
+    lines: list[str] = []
+    for line in stop.undisturbed:
+        for name in stop.in_flight:
+            done = f'"content": "{name} done", "name": "{name}", "status": "finished"'
+            doubt = f'"content": "{prompt("uncertain")}", "name": "{name}", "status": "uncertain"'
+            line = line.replace(done, doubt).replace(f"{name} ok", f"{name} not ok")
+        lines.append(line)
+    return lines
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+def asks_for(*names: str) -> LLMResponse:
+    made = tuple(ToolCall(f"c{index}", name, "{}") for index, name in enumerate(names))
+    return LLMResponse(tool_calls=made, finish_reason="tool_calls")
+
+
+def summary(request: LLMRequest) -> str:
+    """What the model says of the results it sees: "pay ok, look not ok"."""
+    results = [m for m in request.messages if isinstance(m, ToolResultMessage)]
+    return ", ".join(f"{m.name} {'ok' if m.ok else 'not ok'}" for m in results)
+
+
+def calls_then_sums_up(*names: str) -> Callable[[LLMRequest], LLMResponse | str]:
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        return asks_for(*names) if isinstance(request.messages[-1], UserMessage) else summary(request)
+
+    return answer
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+def tools_of(life: Life) -> list[ToolDefinition]:
+    """pay and mail happen once, put is idempotent and blocks, look is pure."""
+
+    @tool(effect="once")
+    async def pay(ctx: ToolContext) -> str:
+        life.effect(ctx)
+        return "pay done"
+
+    @tool(effect="once")
+    async def mail(ctx: ToolContext) -> str:
+        life.effect(ctx)
+        return "mail done"
+
+    @tool(effect="idempotent")
+    def put(ctx: ToolContext) -> str:
+        life.effect(ctx)
+        return "put done"
+
+    @tool(effect="pure")
+    async def look(ctx: ToolContext) -> str:
+        life.effect(ctx)
+        return "look done"
+
+    return [pay, mail, put, look]
+
+
+# --- hosts ------------------------------------------------------------------------------------------------------------
+
+
+async def open_session(loop: StatefulAgentLoop) -> None:
+    try:
+        await loop.new_session(session_id=SESSION, system_prompt="Be brief.")
+    except SessionExistsError:
+        pass
+
+
+async def one_send(loop: StatefulAgentLoop) -> None:
+    await open_session(loop)
+    await loop.send("go", session_id=SESSION, send_id="first")
+
+
+async def two_sends(loop: StatefulAgentLoop) -> None:
+    await one_send(loop)
+    await loop.send("and again", session_id=SESSION, send_id="second")
+
+
+async def answered(loop: StatefulAgentLoop, value: str) -> None:
+    await open_session(loop)
+    result = await loop.send("go", session_id=SESSION, send_id="first")
+    for question in result.pending_interactions:
+        await loop.submit_input(SESSION, question.id, value, by="ada")
+
+
+async def answered_with_a_colour(loop: StatefulAgentLoop) -> None:
+    await answered(loop, "blue")
+
+
+async def approved(loop: StatefulAgentLoop) -> None:
+    await answered(loop, "approve")
+
+
+async def executed_by_host(loop: StatefulAgentLoop) -> None:
+    await open_session(loop)
+    result = await loop.send("go", session_id=SESSION, send_id="first")
+    if result.pending_tool_calls:
+        await loop.submit_tool_results(SESSION, {call.id: "fetched by the host" for call in result.pending_tool_calls})
+
+
+async def structured(loop: StatefulAgentLoop) -> None:
+    await open_session(loop)
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    await loop.send("go", session_id=SESSION, send_id="first", output_schema=schema)
+
+
+async def followed_up(loop: StatefulAgentLoop) -> None:
+    await open_session(loop)
+    await loop.follow_up("go", session_id=SESSION, item_id="item")
+    await loop.recover()
+
+
+# --- agents -----------------------------------------------------------------------------------------------------------
+
+
+@agent("plain", two_sends)
+def plain(life: Life) -> StatefulAgentLoop:
+    def answer(request: LLMRequest) -> str:
+        return f"reply to {len(request.messages)} messages"
+
+    return StatefulAgentLoop(llm=life.model(answer), dsn=life.dsn, ambient=life.ambient)
+
+
+@agent("pure-tool", one_send)
+def pure_tool(life: Life) -> StatefulAgentLoop:
+    model = life.model(calls_then_sums_up("look"))
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=tools_of(life), ambient=life.ambient)
+
+
+@agent("once-tool", one_send)
+def once_tool(life: Life) -> StatefulAgentLoop:
+    model = life.model(calls_then_sums_up("pay"))
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=tools_of(life), ambient=life.ambient)
+
+
+@agent("four-parallel-tools", one_send)
+def four_parallel_tools(life: Life) -> StatefulAgentLoop:
+    model = life.model(calls_then_sums_up("pay", "look", "put", "mail"))
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=tools_of(life), ambient=life.ambient)
+
+
+@agent("reconciled-tool", one_send, settled=True)
+def reconciled_tool(life: Life) -> StatefulAgentLoop:
+    """The outside world knows whether the payment was made, and makes it up if not: nothing stays uncertain."""
+
+    def ask_the_bank(call: UnknownOutcome) -> str:
+        if ("pay", call.idempotency_key) not in life.effects.counts():
+            life.effects.add("pay", call.idempotency_key)
+        return "pay done"
+
+    @tool(effect="once", reconcile=ask_the_bank)
+    async def pay(ctx: ToolContext) -> str:
+        life.effect(ctx)
+        return "pay done"
+
+    model = life.model(calls_then_sums_up("pay"))
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=[pay], ambient=life.ambient)
+
+
+@agent("follow-up-during-a-tool", one_send)
+def follow_up_during_a_tool(life: Life) -> StatefulAgentLoop:
+    @tool(effect="pure")
+    async def look(ctx: ToolContext) -> str:
+        life.effect(ctx)
+        await loop.follow_up("and be quick", session_id=SESSION, item_id="hurry")
+        return "look done"
+
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        last = request.messages[-1]
+        if isinstance(last, UserMessage) and last.text == "go":
+            return asks_for("look")
+        return summary(request)
+
+    loop = StatefulAgentLoop(llm=life.model(answer), dsn=life.dsn, tools=[look], ambient=life.ambient)
+    return loop
+
+
+@agent("follow-up-to-an-idle-session", followed_up)
+def follow_up_to_an_idle_session(life: Life) -> StatefulAgentLoop:
+    return pure_tool.build(life)
+
+
+@agent("structured-output-corrected", structured)
+def structured_output(life: Life) -> StatefulAgentLoop:
+    def answer(request: LLMRequest) -> str:
+        return '{"n": "three"}' if len(request.messages) == 1 else '{"n": 3}'
+
+    return StatefulAgentLoop(llm=life.model(answer), dsn=life.dsn, ambient=life.ambient)
+
+
+@agent("human-pause", answered_with_a_colour)
+def human_pause(life: Life) -> StatefulAgentLoop:
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        if not isinstance(request.messages[-1], UserMessage):
+            return summary(request)
+        question = ToolCall("c1", "request_user_input", '{"prompt": "Which colour?"}')
+        return LLMResponse(tool_calls=(ToolCall("c0", "look", "{}"), question), finish_reason="tool_calls")
+
+    tools = [*tools_of(life), request_user_input_tool()]
+    return StatefulAgentLoop(llm=life.model(answer), dsn=life.dsn, tools=tools, ambient=life.ambient)
+
+
+@agent("approval", approved)
+def approval(life: Life) -> StatefulAgentLoop:
+    hooks = AgentHooks()
+
+    def guard(context: ToolBeforeContext) -> HookDirective | None:
+        if not context.answered:
+            context.ask(f"May I {context.tool_name}?")
+        return None if context.answer == "approve" else HookDirective.SKIP
+
+    hooks.register(HookPoint.TOOL_BEFORE, guard)
+    model = life.model(calls_then_sums_up("pay"))
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=tools_of(life), hooks=hooks, ambient=life.ambient)
+
+
+@agent("host-executed-tool", executed_by_host)
+def host_executed_tool(life: Life) -> StatefulAgentLoop:
+    fetch = ToolDefinition(name="fetch", description="Fetch.", parameters={"type": "object"}, effect="idempotent")
+    model = life.model(calls_then_sums_up("look", "fetch"))
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=[*tools_of(life), fetch], ambient=life.ambient)
+
+
+@agent("retry-after-503", one_send)
+def retry_after_503(life: Life) -> StatefulAgentLoop:
+    """Each process meets the overloaded server once."""
+
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        if life.model_calls == 1:
+            raise LLMTransientError("overloaded", status=503, retry_after_s=5.0)
+        return calls_then_sums_up("look")(request)
+
+    config = AgentLoopConfig(retry=LLMRetryPolicy(max_attempts=2))
+    model = life.model(answer)
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=tools_of(life), config=config, ambient=life.ambient)
+
+
+@agent("truncated-reply-continued", one_send)
+def truncated_reply(life: Life) -> StatefulAgentLoop:
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        if len(request.messages) == 1:
+            return LLMResponse(text="the first half, ", finish_reason="length")
+        return "the second half"
+
+    return StatefulAgentLoop(llm=life.model(answer), dsn=life.dsn, ambient=life.ambient)
+
+
+@agent("round-limit-wrap-up", one_send)
+def round_limit(life: Life) -> StatefulAgentLoop:
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        return "that is all I found" if request.tool_choice == "none" else asks_for("look")
+
+    model, config = life.model(answer), AgentLoopConfig(max_rounds=2)
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=tools_of(life), config=config, ambient=life.ambient)
+
+
+@agent("big-output", one_send)
+def big_output(life: Life) -> StatefulAgentLoop:
+    @tool(effect="pure", output_limit=200)
+    async def look(ctx: ToolContext) -> str:
+        life.effect(ctx)
+        return "0123456789" * 60_000
+
+    model = life.model(calls_then_sums_up("look"))
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=[look], ambient=life.ambient)

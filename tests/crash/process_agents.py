@@ -1,0 +1,121 @@
+"""Agents that only make sense as real processes: they wait for files, or end their own process in the middle of a tool."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from loopwright import AgentLoopConfig, LLMRequest, LLMResponse, StatefulAgentLoop, StatefulResult, ToolContext, tool
+from loopwright.testing.crash_matrix import CrashScenario, Life
+
+from tests.crash.agents import AGENTS, SESSION, Agent, Drive, calls_then_sums_up, one_send, open_session, tools_of
+
+PROCESS_AGENTS: dict[str, Agent] = dict(AGENTS)
+
+PATIENCE_S = 20.0
+
+
+def process_agent(name: str, drive: Drive) -> Callable[[Callable[[Life], StatefulAgentLoop]], Agent]:
+    def register(build: Callable[[Life], StatefulAgentLoop]) -> Agent:
+        made = PROCESS_AGENTS[name] = Agent(build, CrashScenario(name=name, drive=drive))
+        return made
+
+    return register
+
+
+async def appears(path: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        await asyncio.sleep(0.01)
+
+
+async def first(loop: StatefulAgentLoop) -> StatefulResult:
+    await open_session(loop)
+    return await loop.send("go", session_id=SESSION, send_id="first")
+
+
+async def own_words(loop: StatefulAgentLoop) -> StatefulResult:
+    await open_session(loop)
+    return await loop.send(f"from {os.getpid()}", session_id=SESSION)
+
+
+async def recovered(loop: StatefulAgentLoop) -> StatefulResult | None:
+    await loop.recover()
+    return await loop.send("go", session_id=SESSION, send_id="first")
+
+
+def slow_model(life: Life, *, lease_wait_s: float) -> StatefulAgentLoop:
+    """The model notes that it was called and answers when the file `go` is there."""
+    folder = Path(life.dsn).parent
+
+    class SlowModel:
+        async def complete(self, request: LLMRequest) -> LLMResponse:
+            life.effects.add("model", str(os.getpid()))
+            await appears(folder / "go")
+            return LLMResponse(text=f"reply to {len(request.messages)} messages", finish_reason="stop")
+
+        async def aclose(self) -> None:
+            return
+
+    model = life.model(SlowModel())  # type: ignore[arg-type]  # without `stream`
+    config = AgentLoopConfig(lease_wait_s=lease_wait_s)
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, config=config, ambient=life.ambient)
+
+
+@process_agent("slow-model", own_words)
+def refused_at_once(life: Life) -> StatefulAgentLoop:
+    return slow_model(life, lease_wait_s=0.0)
+
+
+@process_agent("slow-model-patient-host", own_words)
+def waits_for_the_lease(life: Life) -> StatefulAgentLoop:
+    return slow_model(life, lease_wait_s=PATIENCE_S)
+
+
+@process_agent("short-lease", first)
+def short_lease(life: Life) -> StatefulAgentLoop:
+    model = life.model(calls_then_sums_up("pay"))
+    config = AgentLoopConfig(lease_ttl_s=1.0, lease_wait_s=PATIENCE_S)
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=tools_of(life), config=config, ambient=life.ambient)
+
+
+@process_agent("pay-and-slow", one_send)
+def pay_and_slow(life: Life) -> StatefulAgentLoop:
+    """Both have their effect; `slow` ends the process before it returns, once the result of `pay` is durable."""
+
+    @tool(effect="once")
+    async def pay(ctx: ToolContext) -> str:
+        life.effect(ctx)
+        return "paid"
+
+    @tool(effect="once")
+    async def slow(ctx: ToolContext) -> str:
+        life.effect(ctx)
+        while not any(at.point.startswith("commit.after:tool_finished") for at in life.ambient.reached):
+            await asyncio.sleep(0.001)
+        os._exit(9)
+
+    model = life.model(calls_then_sums_up("pay", "slow"))
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=[pay, slow], ambient=life.ambient)
+
+
+@process_agent("poison", recovered)
+def poison(life: Life) -> StatefulAgentLoop:
+    """A pure tool, so run again after each restart, that takes its process along."""
+
+    @tool(effect="pure")
+    async def swallow(ctx: ToolContext) -> str:
+        life.effect(ctx)
+        os._exit(9)
+
+    model = life.model(calls_then_sums_up("swallow"))
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=[swallow], ambient=life.ambient)
+
+
+@process_agent("poison-begins", first)
+def poison_begins(life: Life) -> StatefulAgentLoop:
+    return poison.build(life)

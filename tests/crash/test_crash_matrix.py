@@ -1,0 +1,30 @@
+"""Invariant 5: stopped at every named point and resumed, the journal is that of the undisturbed run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from loopwright.testing.crash_matrix import CrashReport, crash_matrix
+
+from tests.crash.agents import AGENTS
+
+pytestmark = pytest.mark.crash
+
+NAMES = sorted(AGENTS)
+
+
+def stopped_everywhere(name: str, dsn: str, *, recover: bool = False) -> CrashReport:
+    report = crash_matrix(AGENTS[name].build, AGENTS[name].scenario, dsn=dsn, recover=recover)
+    print(report)
+    return report
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_process_stopped_at_any_point_is_continued_by_the_same_send_on_sqlite(name: str, folder: Path) -> None:
+    assert len(stopped_everywhere(name, f"{folder}/{{run}}.db").rows) >= 10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_process_stopped_at_any_point_is_continued_by_recover_in_memory(name: str) -> None:
+    assert len(stopped_everywhere(name, "memory:recovered-{scenario}-{run}", recover=True).rows) >= 10
