@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..core.calls import with_unique_ids
 from ..core.decide import CallModel
 from ..core.pairing import problem
-from ..model.errors import InvariantError
+from ..model.errors import HookFailedError, InvariantError
 from ..model.events import AgentEventType, UsageUpdated
 from ..model.messages import AssistantMessage, TextPart
 from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome
@@ -133,26 +133,28 @@ class ModelTurn:
         )
         return edited, None, False
 
-    async def _reply(self, response: LLMResponse, failures: tuple[AttemptFailed, ...]) -> Reply:
-        run = self.run
+    async def _reply(self, response: LLMResponse, failures: tuple[AttemptFailed, ...]) -> Reply | TurnFailed:
+        run, paid, number = self.run, response.usage, len(failures) + 1
         drop_calls = self.step.wrap_up
         if run.kernel.hooks.has(HookPoint.LLM_AFTER):
             context = LLMAfterContext(session_id=run.session_id, round_index=self.step.round, response=response)
-            await run.kernel.hooks.run(HookPoint.LLM_AFTER, context)
+            try:
+                await run.kernel.hooks.run(HookPoint.LLM_AFTER, context)
+            except HookFailedError as error:
+                cost = AttemptFailed(self.step.round, number, error.code, str(error), paid, response.model)
+                return TurnFailed(error, error.code, "failed", number, (*failures, cost))
             response = context.response
             drop_calls = drop_calls or context.directive is HookDirective.BREAK
         if AgentEventType.USAGE_UPDATED in run.kernel.bus.wanted:
-            run.emit(AgentEventType.USAGE_UPDATED, UsageUpdated, response.usage, run.send.usage + response.usage)
+            run.emit(AgentEventType.USAGE_UPDATED, UsageUpdated, paid, run.send.usage + paid)
         if not response.tool_calls and not response.text.strip() and response.finish_reason == "length":
-            cost = AttemptFailed(
-                self.step.round, len(failures) + 1, "llm.cut_while_thinking", "", response.usage, response.model
-            )
+            cost = AttemptFailed(self.step.round, number, "llm.cut_while_thinking", "", paid, response.model)
             return Reply(None, (*failures, cost), cut_while_thinking=True)
         added = AssistantMessageAdded(
             message=_kept(response, drop_calls=drop_calls),
             round=self.step.round,
             finish_reason="stop" if drop_calls and response.tool_calls else response.finish_reason,
-            usage=response.usage,
+            usage=paid,
             model=response.model,
             wrap_up=self.step.wrap_up,
         )

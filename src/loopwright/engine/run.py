@@ -123,7 +123,8 @@ class Run:
                     batch = await run_batch(context, step.calls)
                     self.held |= batch.held
                     if batch.ended:
-                        await self._finish(Finish("completed", context.send.answer))
+                        left = aborted(context.state, "a hook ended the send")
+                        await self._finish(Finish("completed", context.send.answer), also=left)
                     elif not context.state.batch:
                         await self._round_ended(had_tools=True)
                 case TakeInbox():
@@ -156,7 +157,7 @@ class Run:
         if start.directive is not HookDirective.BREAK:
             return False
         await self._finish(Finish("completed", context.send.answer))
-        return True
+        return context.state.active is None
 
     async def _call_model(self, step: CallModel, limits: Limits) -> None:
         context, hooks = self.context, self.kernel.hooks
@@ -206,7 +207,12 @@ class Run:
             return
         ahead = with_reply(context.send, added)
         step = after_reply(ahead, limits, inbox_waiting=self.journal.inbox_waiting)
-        if isinstance(step, Finish) and step.outcome == "completed" and await self._vetoed(step.final_text):
+        try:
+            vetoed = isinstance(step, Finish) and step.outcome == "completed" and await self._vetoed(step.final_text)
+        except (HookFailedError, CancellationRequested, asyncio.CancelledError):
+            await self.journal.commit([*reply.records, added])  # the hook ends the send, but the reply was paid for
+            raise
+        if vetoed:
             await self.journal.commit([*reply.records, added, *self._vetoes()])
         elif isinstance(step, Finish):
             await self._finish(step, also=[*reply.records, added], ahead=ahead)
@@ -320,7 +326,17 @@ class Run:
                 had_tools=had_tools,
                 text=context.send.answer,
             )
-            await self.kernel.hooks.run(HookPoint.ROUND_END, ended)
+            await self._told(HookPoint.ROUND_END, ended)
+
+    async def _told(self, point: HookPoint, hook_context: RoundContext | SessionEndContext) -> None:
+        """Runs hooks that only look on; when the outcome is durable it is too late to fail it."""
+        try:
+            await self.kernel.hooks.run(point, hook_context)
+        except HookFailedError as error:
+            send = self.context.state.active
+            if send is not None and not send.paused:
+                raise
+            self.context.note(str(error))
 
     async def _ended(self, result: StatefulResult) -> None:
         context = self.context
@@ -328,10 +344,7 @@ class Run:
             ended = SessionEndContext(
                 session_id=context.session_id, outcome=result.status, final_text=result.final_text
             )
-            try:
-                await self.kernel.hooks.run(HookPoint.SESSION_END, ended)
-            except HookFailedError as error:
-                context.note(str(error))  # the outcome is durable: too late to fail it
+            await self._told(HookPoint.SESSION_END, ended)
         context.emit(
             AgentEventType.RUN_ENDED,
             RunEnded,

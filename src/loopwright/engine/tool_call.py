@@ -89,6 +89,8 @@ class ToolRun:
         """A hook asked to skip what has not started yet."""
         self.held = False
         """Only the host can answer this call."""
+        self.threaded = False
+        """The handler runs in a thread, which nothing can stop."""
 
     async def run(self) -> None:
         """Answers the call durably, or leaves it open: held for the host, or waiting for a person.
@@ -206,10 +208,14 @@ class ToolRun:
     async def _call(self, tool: ToolDefinition, context: HandlerContext) -> Any:
         handler = tool.handler
         assert handler is not None
-        if not tool.is_async:
-            return await in_thread(lambda: handler(self.arguments, context))
-        value = handler(self.arguments, context)
-        return await value if inspect.isawaitable(value) else value
+        try:
+            if not tool.is_async:
+                self.threaded = True
+                return await in_thread(lambda: handler(self.arguments, context))
+            value = handler(self.arguments, context)
+            return await value if inspect.isawaitable(value) else value
+        except SystemExit as leaving:
+            raise RuntimeError(f"the handler tried to end the process ({leaving})") from leaving
 
     async def _returned(self, value: Any) -> None:
         if isinstance(value, InputNeeded):
@@ -251,7 +257,7 @@ class ToolRun:
         else:
             status, text = "timed_out", f"<timed out after {limit_s:g} s{doubt}>"
         also: list[Record] = []
-        if raced.abandoned:
+        if raced.abandoned or self.threaded:
             also.append(ToolAbandoned(self.call.call.id, self.name, "the handler did not stop in time"))
         await self.answer(status, text, also=also)
 
