@@ -60,7 +60,7 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How long `send` waits for a session that another process runs before it raises `SessionBusyError`."""
     loop_stall_s: float = 60.0
     """A process whose event loop has not turned for this long lets its leases go."""
-    session_cache_size: int = 256
+    session_cache_size: int = 1024
     """Idle sessions whose state is kept in memory; 0 reads the journal for each send."""
     checkpoint_every: int = 500
     """Records between state checkpoints."""

@@ -125,7 +125,9 @@ class ActorTable:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._actors: OrderedDict[tuple[str, str], Actor] = OrderedDict()
+        self._actors: dict[tuple[str, str], Actor] = {}
+        self._idle: OrderedDict[tuple[str, str], Actor] = OrderedDict()
+        """Those without a pin, longest idle first."""
 
     def __len__(self) -> int:
         return len(self._actors)
@@ -141,20 +143,19 @@ class ActorTable:
             actor = self._actors.get(key)
             if actor is None:
                 actor = self._actors[key] = Actor(key)
-            else:
-                self._actors.move_to_end(key)
+            elif actor.pins == 0:
+                del self._idle[key]
             actor.pins += 1
             return actor
 
     def unpin(self, actor: Actor, keep: int) -> None:
-        """Ends a `pin` and lets the longest idle actors go."""
+        """Ends a `pin`; beyond `keep` idle actors the longest idle ones go."""
         with self._lock:
             actor.pins -= 1
-            if len(self._actors) <= keep:
-                return
-            for key in [k for k, a in self._actors.items() if a.pins == 0]:
-                if len(self._actors) <= keep:
-                    return
+            if actor.pins == 0:
+                self._idle[actor.key] = actor
+            while len(self._idle) > keep:
+                key, _ = self._idle.popitem(last=False)
                 del self._actors[key]
 
     def find(self, identity: str, session_id: str) -> Actor | None:
@@ -164,9 +165,8 @@ class ActorTable:
     def drop(self, identity: str, session_id: str | None = None) -> None:
         """Forgets idle sessions of a store: one, or all."""
         with self._lock:
-            for key in [
-                k for k, a in self._actors.items() if k[0] == identity and session_id in (None, k[1]) and a.pins == 0
-            ]:
+            for key in [k for k in self._idle if k[0] == identity and session_id in (None, k[1])]:
+                del self._idle[key]
                 del self._actors[key]
 
 
