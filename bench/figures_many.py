@@ -53,9 +53,10 @@ async def many(scale: Scale, level: str) -> Figure:
 
             return work
 
-        rounds = scale.of(3, 2)
+        rounds = scale.of(2, 2)
         for _ in range(rounds + 1):
-            prepared += [[await loop.new_session(system_prompt=SYSTEM) for _ in range(sessions)]]
+            made = [loop.new_session(system_prompt=SYSTEM) for _ in range(sessions)]
+            prepared += [await asyncio.gather(*made)]
         samples = await interleaved(
             {**{driver: floor(store) for driver, store in stores.items()}, "ours": ours}, rounds
         )

@@ -36,7 +36,7 @@ async def imports(scale: Scale) -> list[Figure]:
         "ours": ("-c", OURS_IMPORT),
         "ours with the loop": ("-c", OURS_LOOP_IMPORT),
     }
-    samples = await asyncio.to_thread(cpu_of_processes, programs, scale.of(25, 3), child_environment(scale.folder))
+    samples = await asyncio.to_thread(cpu_of_processes, programs, scale.of(15, 3), child_environment(scale.folder))
     nothing = statistics.median(cpu(samples["nothing"]))
     figures: list[Figure] = []
     for name, program in (("ours", OURS_IMPORT), ("ours with the loop", OURS_LOOP_IMPORT)):
@@ -72,7 +72,7 @@ async def cold_start(scale: Scale) -> list[Figure]:
                 "floor": [str(HERE / "cold_floor.py"), str(floor_path), session_id, level, *flags],
                 "ours": [str(HERE / "cold_ours.py"), str(ours_path), session_id, level, *flags],
             }
-            samples = await asyncio.to_thread(_cold, programs, scale.of(15, 2), child_environment(scale.folder))
+            samples = await asyncio.to_thread(_cold, programs, scale.of(11, 2), child_environment(scale.folder))
             figure = compared(
                 f"cold process → first model call, {messages:,} messages, CPU, {level}"
                 + (", an HTTP client loaded on both sides" if http else ""),

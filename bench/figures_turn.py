@@ -40,7 +40,7 @@ async def our_turns(loop: StatefulAgentLoop, session_id: str, count: int) -> int
 
 async def turn(scale: Scale, level: str, *, tool_effect: str | None = None) -> Figure:
     """Turns of a new session a round, so that histories are short and equal on both sides."""
-    count = scale.of(150, 40)
+    count = scale.of(100, 40)
     kind = f"turn-{level}-{tool_effect}"
     numbers = itertools.count()
     stores = {driver: FloorStore(scale.folder / f"{kind}-{driver}.db", driver, level) for driver in DRIVERS}
@@ -61,7 +61,7 @@ async def turn(scale: Scale, level: str, *, tool_effect: str | None = None) -> F
             return work
 
         samples = await interleaved(
-            {**{driver: floor(store) for driver, store in stores.items()}, "ours": ours}, scale.of(15, 3)
+            {**{driver: floor(store) for driver, store in stores.items()}, "ours": ours}, scale.of(13, 3)
         )
     for store in stores.values():
         store.close()
@@ -129,11 +129,11 @@ async def _bytes(loop: StatefulAgentLoop, scale: Scale, long_id: str, long_messa
         return None
     count = scale.of(100, 30)
     found: dict[str, list[float]] = {"short": [], "long": [], "newest": []}
-    for _ in range(scale.of(5, 2)):
+    for _ in range(scale.of(4, 2)):
         ids = {"short": await loop.new_session(system_prompt=SYSTEM), "long": long_id}
         ids["newest"] = await loop.new_session(system_prompt=SYSTEM)
         await our_turns(loop, ids["short"], 5)
-        await our_turns(loop, ids["newest"], 5)
+        await our_turns(loop, ids["newest"], scale.of(60, 20))
         for kind, session_id in ids.items():
             await settle()
             before = bytes_written() or 0
