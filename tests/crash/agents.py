@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from msgspec import Struct
+
 from loopwright import (
     AgentHooks,
     AgentLoopConfig,
@@ -30,7 +32,6 @@ from loopwright.ports.tool import UnknownOutcome
 from loopwright.prompts import prompt
 from loopwright.testing.crash_matrix import CrashScenario, Interrupted, Life
 from loopwright.tools.ask import request_user_input_tool
-from msgspec import Struct
 
 Drive = Callable[[StatefulAgentLoop], Awaitable[object]]
 
@@ -51,7 +52,9 @@ def agent(name: str, drive: Drive, *, settled: bool = False) -> Callable[[Callab
     """Registers a scenario by the function that builds its loop; `settled`: no call stays uncertain."""
 
     def register(build: Callable[[Life], StatefulAgentLoop]) -> Agent:
-        made = Agent(build, CrashScenario(name=name, drive=drive, expected=None if settled else told_of_uncertain_calls))
+        made = Agent(
+            build, CrashScenario(name=name, drive=drive, expected=None if settled else told_of_uncertain_calls)
+        )
         AGENTS[name] = made
         return made
 

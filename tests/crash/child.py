@@ -10,12 +10,12 @@ import json
 import sys
 from pathlib import Path
 
+from tests.crash.agents import Agent
+from tests.crash.process_agents import PROCESS_AGENTS
+
 from loopwright import LoopwrightError
 from loopwright.testing.crash_matrix import Life
 from loopwright.testing.crash_points import CrashPoints, EffectLog
-
-from tests.crash.agents import Agent
-from tests.crash.process_agents import PROCESS_AGENTS
 
 
 async def played(agent: Agent, life: Life) -> object:
@@ -43,7 +43,7 @@ def main(name: str, folder: Path) -> None:
         ended["message"] = str(error)
     ended["model_calls"] = life.model_calls
     ended["points"] = len(life.ambient.reached)
-    print(json.dumps(ended))
+    sys.stdout.write(json.dumps(ended))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.crash.agents import AGENTS, SESSION, Agent, Drive, calls_then_sums_up, one_send, open_session, tools_of
+
 from loopwright import AgentLoopConfig, LLMRequest, LLMResponse, StatefulAgentLoop, StatefulResult, ToolContext, tool
 from loopwright.testing.crash_matrix import CrashScenario, Life
-
-from tests.crash.agents import AGENTS, SESSION, Agent, Drive, calls_then_sums_up, one_send, open_session, tools_of
 
 PROCESS_AGENTS: dict[str, Agent] = dict(AGENTS)
 
@@ -26,11 +26,11 @@ def process_agent(name: str, drive: Drive) -> Callable[[Callable[[Life], Statefu
     return register
 
 
-async def appears(path: Path) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        await asyncio.sleep(0.01)
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        await asyncio.sleep(0.005)
 
 
 async def first(loop: StatefulAgentLoop) -> StatefulResult:
@@ -55,7 +55,7 @@ def slow_model(life: Life, *, lease_wait_s: float) -> StatefulAgentLoop:
     class SlowModel:
         async def complete(self, request: LLMRequest) -> LLMResponse:
             life.effects.add("model", str(os.getpid()))
-            await appears(folder / "go")
+            await until((folder / "go").exists)
             return LLMResponse(text=f"reply to {len(request.messages)} messages", finish_reason="stop")
 
         async def aclose(self) -> None:
@@ -95,8 +95,7 @@ def pay_and_slow(life: Life) -> StatefulAgentLoop:
     @tool(effect="once")
     async def slow(ctx: ToolContext) -> str:
         life.effect(ctx)
-        while not any(at.point.startswith("commit.after:tool_finished") for at in life.ambient.reached):
-            await asyncio.sleep(0.001)
+        await until(lambda: any(at.point.startswith("commit.after:tool_finished") for at in life.ambient.reached))
         os._exit(9)
 
     model = life.model(calls_then_sums_up("pay", "slow"))

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.crash.agents import AGENTS, SESSION
+from tests.crash.child import played
+
 from loopwright import open_store
 from loopwright.ports.store import StoredRecord
 from loopwright.testing.crash_matrix import Found, Life, look_at
 from loopwright.testing.crash_points import CRASH_AT, CRASH_HOW, CrashPoints, EffectLog
 from loopwright.testing.virtual import VirtualAmbient
-
-from tests.crash.agents import AGENTS, SESSION
-from tests.crash.child import played
 
 ROOT = Path(__file__).parents[2]
 

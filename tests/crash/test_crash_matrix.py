@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from loopwright.testing.crash_matrix import CrashReport, crash_matrix
-
 from tests.crash.agents import AGENTS
+
+from loopwright.testing.crash_matrix import CrashReport, crash_matrix
 
 pytestmark = pytest.mark.crash
 
@@ -15,9 +15,7 @@ NAMES = sorted(AGENTS)
 
 
 def stopped_everywhere(name: str, dsn: str, *, recover: bool = False) -> CrashReport:
-    report = crash_matrix(AGENTS[name].build, AGENTS[name].scenario, dsn=dsn, recover=recover)
-    print(report)
-    return report
+    return crash_matrix(AGENTS[name].build, AGENTS[name].scenario, dsn=dsn, recover=recover)
 
 
 @pytest.mark.parametrize("name", NAMES)

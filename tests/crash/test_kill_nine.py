@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from loopwright.testing.crash_matrix import Interrupted
-from loopwright.testing.crash_points import StopAt
-
 from tests.crash.agents import AGENTS, told_of_uncertain_calls
 from tests.crash.processes import effects, ended, found, killed_at, start, undisturbed
+
+from loopwright.testing.crash_matrix import Interrupted
+from loopwright.testing.crash_points import StopAt
 
 pytestmark = [pytest.mark.crash, pytest.mark.kill]
 

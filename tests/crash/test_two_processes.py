@@ -7,10 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.crash.processes import effects, ended, found, records, start, until, until_paused
+
 from loopwright.model.codec import decode_record
 from loopwright.model.records import AssistantMessageAdded, SendFinished, UserMessageAdded
-
-from tests.crash.processes import effects, ended, found, records, start, until, until_paused
 
 pytestmark = [pytest.mark.crash, pytest.mark.kill]
 

@@ -37,6 +37,9 @@ Answer: TypeAlias = Callable[[LLMRequest], LLMResponse | str]
 MAX_RUNS = 2000
 """Stops of one matrix; a scenario with more points than that should be made smaller."""
 
+STUCK_S = 0.1
+"""How long tasks of a stopped process may unwind."""
+
 
 class WatchedModel:
     """A model of a `Life`: checks every window it is shown and counts calls."""
@@ -267,8 +270,10 @@ class _Matrix:
     def _live(self, dsn: str, number: int, effects: EffectLog, stop_at: StopAt | None) -> Life:
         ambient = CrashPoints(VirtualAmbient(seed=number, start_at=1_800_000_000.0 + 60 * number), stop_at=stop_at)
         life = Life(dsn, number, ambient, effects)
+        process = asyncio.new_event_loop()
+        process.set_exception_handler(_quiet)
         try:
-            asyncio.run(self._process(life))
+            process.run_until_complete(self._process(life))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -277,21 +282,49 @@ class _Matrix:
                 if number == 1:
                     raise
                 life.problems.append(f"after the restart: {type(error).__name__}: {error}")
+        finally:
+            process.close()
         return life
 
     async def _process(self, life: Life) -> None:
-        asyncio.get_running_loop().set_exception_handler(_quiet)
-        loop = self._build(life)
-        life.ambient.on_stop = loop.store.abandon
+        loop, stopped = self._build(life), asyncio.Event()
+
+        def stop() -> None:
+            loop.store.abandon()
+            stopped.set()
+
+        life.ambient.on_stop = stop
+        here = asyncio.get_running_loop()
+        work, death = here.create_task(self._drive(loop, life)), here.create_task(stopped.wait())
         try:
-            if self._recover and life.number > 1:
-                failures = [str(r.error) for r in await loop.recover() if r.error is not None]
-                life.problems += [f"recover(): {text}" for text in failures]
-            await self._scenario.drive(loop)
+            await asyncio.wait([work, death], return_when=asyncio.FIRST_COMPLETED)
         finally:
+            await _leave()
             await loop.aclose(drain_timeout_s=0.0)
             # What this process kept warm is gone with it.
             ACTORS.drop(loop.store.identity)
+        if work.done():
+            await work
+
+    async def _drive(self, loop: StatefulAgentLoop, life: Life) -> None:
+        if self._recover and life.number > 1:
+            failures = [str(r.error) for r in await loop.recover() if r.error is not None]
+            life.problems += [f"recover(): {text}" for text in failures]
+        await self._scenario.drive(loop)
+
+
+async def _leave() -> None:
+    """Ends all tasks of this event loop but the caller; one that waits for a dead store is left where it is."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        _, stuck = await asyncio.wait(others, timeout=STUCK_S)
+        _dead.extend(stuck)
+
+
+_dead: list[asyncio.Task[object]] = []
+"""Tasks of stopped processes that can never go on; kept, because letting go of them would run their clean-up."""
 
 
 def _quiet(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
