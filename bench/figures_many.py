@@ -54,11 +54,11 @@ async def many(scale: Scale, level: str) -> Figure:
             return work
 
         rounds = scale.of(2, 2)
-        for _ in range(rounds + 1):
+        for _ in range(rounds):
             made = [loop.new_session(system_prompt=SYSTEM) for _ in range(sessions)]
             prepared += [await asyncio.gather(*made)]
         samples = await interleaved(
-            {**{driver: floor(store) for driver, store in stores.items()}, "ours": ours}, rounds
+            {**{driver: floor(store) for driver, store in stores.items()}, "ours": ours}, rounds, warm_up=0
         )
     for store in stores.values():
         store.close()
