@@ -33,7 +33,7 @@ from ..ports.cancellation import CancellationToken, Stop
 from ..ports.store import InboxItem, MarkItem, Op, TakeItems
 from ..ports.tool import ToolSource
 from .actor import ACTORS, Actor
-from .journal import POISON_LIMIT, Journal
+from .journal import POISON_LIMIT, Journal, settled
 from .kernel import Kernel
 from .run import Run
 from .running import RunContext, before_append
@@ -89,7 +89,7 @@ class Turn:
         """Lets the host's source of stops cancel this run."""
         source = CancellationToken.from_any(stop)
         if source.polled:
-            self.token = source
+            self.token = source.child()  # who stops this run does not stop what else looks at the source
             return _nothing
         return source.on_cancel(self.token.cancel)
 
@@ -99,6 +99,13 @@ class Turn:
         if done.takeovers >= POISON_LIMIT:
             return await self._poisoned(done.takeovers)
         return await self.run(resumed=True)
+
+    async def left(self) -> None:
+        """Ends a send whose caller was cancelled after it was accepted and before it ran: nobody else would."""
+        state = self.actor.state
+        if self.journal.lease is not None and state is not None and state.active is not None:
+            records = healing(state, "the caller's task was cancelled")
+            await self.journal.commit(records, sync=True, release=True)
 
     async def _poisoned(self, takeovers: int) -> StatefulResult:
         state = self.journal.state
@@ -254,8 +261,12 @@ class Admission:
         moves = 0
         async with ACTORS.turn(kernel.store.identity, session_id, kernel.config.session_cache_size) as actor:
             while True:
+                turn = Turn(kernel, actor, options)
                 try:
-                    return await work(Turn(kernel, actor, options))
+                    return await work(turn)
+                except asyncio.CancelledError:
+                    await settled(turn.left())
+                    raise
                 except _Inside as inside:
                     raise inside.error from None
                 except SessionMovedError:
