@@ -7,7 +7,7 @@ Read next: `engine/model_call.py`.
 
 from __future__ import annotations
 
-from ..model.messages import AssistantMessage, Message, ToolCall, content_text
+from ..model.messages import AssistantMessage, Message, content_text
 from ..model.usage import Usage
 
 CHARS_PER_TOKEN = 4

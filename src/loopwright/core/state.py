@@ -163,7 +163,7 @@ def refusal(state: State, record: Record) -> str | None:
             return "a send is open" if state.active is not None else None
         if state.active is None:
             return "no send is open"
-        if isinstance(record, AssistantMessageAdded):
+        if isinstance(record, AssistantMessageAdded) and len(record.message.parts) > 1:
             ids = [c.id for c in record.message.tool_calls]
             return "two calls share one id" if len(set(ids)) != len(ids) else None
         return None
@@ -189,13 +189,15 @@ def _created(state: State, record: SessionCreated, at: float) -> None:
 
 
 def _send_started(state: State, record: SendStarted, at: float) -> None:
-    _answer_lost(state)
+    if state.batch:
+        _answer_lost(state)
     state.facts.sends = record.index
     state.facts.send = SendFacts(start=record, position=state.position)
 
 
 def _user(state: State, record: UserMessageAdded, at: float) -> None:
-    _answer_lost(state)
+    if state.batch:
+        _answer_lost(state)
     _say(state, record.message)
     send = state.facts.send
     if send is None:
@@ -217,7 +219,8 @@ def _user(state: State, record: UserMessageAdded, at: float) -> None:
 
 
 def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
-    _answer_lost(state)
+    if state.batch:
+        _answer_lost(state)
     _say(state, record.message)
     state.batch = [OpenCall(call, index, state.position) for index, call in enumerate(record.message.tool_calls)]
     state.facts.usage += record.usage
@@ -288,7 +291,8 @@ def _paused(state: State, record: SendPaused, at: float) -> None:
 
 
 def _finished(state: State, record: SendFinished, at: float) -> None:
-    _answer_lost(state)
+    if state.batch:
+        _answer_lost(state)
     if state.facts.send is not None:
         state.facts.send.finished = record
         state.facts.send.paused = False
@@ -309,8 +313,6 @@ def _nothing(state: State, record: ToolAbandoned | RunResumed, at: float) -> Non
 
 def _answer_lost(state: State) -> None:
     """Damage only: somebody speaks while calls are open, so they are answered with a placeholder."""
-    if not state.batch:
-        return
     for call in state.open_calls():
         state.lost_answers.append(call.call.id)
         call.result = ToolFinished(call.call.id, call.call.name, "aborted", LOST_RESULT)

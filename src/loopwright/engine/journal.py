@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar, cast
 
 from ..core.state import State, apply, checkpoint_of, facts_of, refusal
-from ..model.codec import CURRENT_FORMAT, decode_record, encode_record, format_of
+from ..model.codec import CURRENT_FORMAT, FORMATS, decode_record, encode_record, format_of
 from ..model.errors import (
     AgentUnavailableError,
     InboxMovedError,
@@ -286,7 +286,7 @@ class Journal:
             checkpoint = state.position
             encoded.append(_encoded(snapshot := checkpoint_of(state), at))
             apply(state, snapshot, at)
-        needs = max([format_of(row.kind, row.version) for row in encoded], default=1)
+        needs = max([format_of(row.kind, row.version) for row in encoded], default=1) if FORMATS else 1
         change = HeadChange(
             status=status_of(state),
             checkpoint=checkpoint,

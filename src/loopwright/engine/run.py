@@ -340,17 +340,19 @@ class Run:
 
     async def _ended(self, result: StatefulResult) -> None:
         context = self.context
-        if self.kernel.hooks.has(HookPoint.SESSION_END):
-            ended = SessionEndContext(
-                session_id=context.session_id, outcome=result.status, final_text=result.final_text
+        try:
+            if self.kernel.hooks.has(HookPoint.SESSION_END):
+                ended = SessionEndContext(
+                    session_id=context.session_id, outcome=result.status, final_text=result.final_text
+                )
+                await self._told(HookPoint.SESSION_END, ended)
+        finally:  # a cancellation in a hook included: who saw the run start sees it end
+            context.emit(
+                AgentEventType.RUN_ENDED,
+                RunEnded,
+                result.status,
+                result.final_text,
+                result.rounds,
+                result.usage,
+                result.error_code,
             )
-            await self._told(HookPoint.SESSION_END, ended)
-        context.emit(
-            AgentEventType.RUN_ENDED,
-            RunEnded,
-            result.status,
-            result.final_text,
-            result.rounds,
-            result.usage,
-            result.error_code,
-        )

@@ -62,7 +62,7 @@ async def race(
     # One future that whoever is first completes: waiting for the task itself would take another turn of the loop.
     first: asyncio.Future[Won[T] | str | None] = loop.create_future()
     task = _start(loop, _carry(work, first))
-    if first.done() and not token.cancelled:
+    if first.done():
         return await _verdict(first.result(), task, grace_s)
 
     def settle(verdict: str | None) -> None:
@@ -86,7 +86,8 @@ async def race(
             timer.cancel()
         if watcher is not None:
             watcher.cancel()
-    return await _verdict(token.reason if token.cancelled else verdict, task, grace_s)
+    # Work that was done before the stop was heard keeps its result: what was paid for is not thrown away.
+    return verdict if isinstance(verdict, Won) else await _verdict(verdict, task, grace_s)
 
 
 async def _verdict(

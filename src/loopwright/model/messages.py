@@ -17,13 +17,13 @@ from msgspec import Struct, json
 from .errors import InvalidMessageError
 
 
-class TextPart(Struct, frozen=True, tag_field="type", tag="text"):
+class TextPart(Struct, frozen=True, gc=False, tag_field="type", tag="text"):
     """Plain text."""
 
     text: str
 
 
-class ImagePart(Struct, frozen=True, tag_field="type", tag="image", omit_defaults=True):
+class ImagePart(Struct, frozen=True, gc=False, tag_field="type", tag="image", omit_defaults=True):
     """A picture, by exactly one of bytes, address or artifact."""
 
     media_type: str = "image/png"
@@ -37,7 +37,7 @@ class ImagePart(Struct, frozen=True, tag_field="type", tag="image", omit_default
     """Provider hint such as "low" or "high"; None leaves the choice to the provider."""
 
 
-class FilePart(Struct, frozen=True, tag_field="type", tag="file", omit_defaults=True):
+class FilePart(Struct, frozen=True, gc=False, tag_field="type", tag="file", omit_defaults=True):
     """A document, by exactly one of bytes, address or artifact."""
 
     media_type: str = "application/pdf"
@@ -47,13 +47,13 @@ class FilePart(Struct, frozen=True, tag_field="type", tag="file", omit_defaults=
     artifact_id: str | None = None
 
 
-class ReasoningPart(Struct, frozen=True, tag_field="type", tag="reasoning"):
+class ReasoningPart(Struct, frozen=True, gc=False, tag_field="type", tag="reasoning"):
     """Readable reasoning of the model; what the provider must get back is in `ProviderState`."""
 
     text: str
 
 
-class ToolCall(Struct, frozen=True, tag_field="type", tag="tool_call"):
+class ToolCall(Struct, frozen=True, gc=False, tag_field="type", tag="tool_call"):
     """One tool call as the model wrote it."""
 
     id: str
@@ -75,7 +75,7 @@ class ToolCall(Struct, frozen=True, tag_field="type", tag="tool_call"):
         return cast("dict[str, Any]", value)
 
 
-class ProviderState(Struct, frozen=True):
+class ProviderState(Struct, frozen=True, gc=False):
     """What one provider needs back, untouched: signatures, encrypted items, ids, content blocks."""
 
     provider: str
@@ -90,13 +90,13 @@ Content: TypeAlias = str | tuple[TextPart | ImagePart | FilePart, ...]
 """Text, or parts in the order in which they are meant to be read."""
 
 
-class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):
+class SystemMessage(Struct, frozen=True, gc=False, tag_field="role", tag="system"):
     """Instructions with authority; rendered as the provider wants them."""
 
     content: str
 
 
-class UserMessage(Struct, frozen=True, tag_field="role", tag="user"):
+class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
     """Something said to the model."""
 
     content: str | tuple[TextPart | ImagePart | FilePart, ...]
@@ -107,7 +107,7 @@ class UserMessage(Struct, frozen=True, tag_field="role", tag="user"):
         return content_text(self.content)
 
 
-class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
+class AssistantMessage(Struct, frozen=True, gc=False, tag_field="role", tag="assistant", omit_defaults=True):
     """One reply of the model, in the order it was written."""
 
     parts: tuple[TextPart | ReasoningPart | ToolCall, ...] = ()
@@ -116,7 +116,10 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", o
     @property
     def text(self) -> str:
         """The text parts joined by nothing."""
-        return "".join([p.text for p in self.parts if type(p) is TextPart])
+        parts = self.parts
+        if len(parts) == 1 and type(parts[0]) is TextPart:
+            return parts[0].text
+        return "".join([p.text for p in parts if type(p) is TextPart])
 
     @property
     def reasoning(self) -> str:
@@ -126,10 +129,13 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", o
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls in the order they were written."""
-        return tuple([p for p in self.parts if type(p) is ToolCall])
+        parts = self.parts
+        if len(parts) == 1 and type(parts[0]) is not ToolCall:
+            return ()
+        return tuple([p for p in parts if type(p) is ToolCall])
 
 
-class ToolResultMessage(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
+class ToolResultMessage(Struct, frozen=True, gc=False, tag_field="role", tag="tool", omit_defaults=True):
     """The answer to one tool call."""
 
     call_id: str

@@ -41,7 +41,7 @@ ResultStatus = Literal[
 """What became of a tool call; all but finished and answered are shown to the model as failures."""
 
 
-class SessionCreated(Struct, frozen=True, tag_field="kind", tag="session_created", omit_defaults=True):
+class SessionCreated(Struct, frozen=True, gc=False, tag_field="kind", tag="session_created", omit_defaults=True):
     """A session began."""
 
     session_id: str
@@ -53,7 +53,7 @@ class SessionCreated(Struct, frozen=True, tag_field="kind", tag="session_created
     kind_of_session: str = "agent"
 
 
-class SendStarted(Struct, frozen=True, tag_field="kind", tag="send_started", omit_defaults=True, kw_only=True):
+class SendStarted(Struct, frozen=True, gc=False, tag_field="kind", tag="send_started", omit_defaults=True, kw_only=True):
     """An input was accepted; holds every limit that `decide` reads, so that a resume sees the same ones."""
 
     index: int
@@ -70,7 +70,7 @@ class SendStarted(Struct, frozen=True, tag_field="kind", tag="send_started", omi
     output: StructuredOutputSpec | None = None
 
 
-class UserMessageAdded(Struct, frozen=True, tag_field="kind", tag="user_message_added", omit_defaults=True):
+class UserMessageAdded(Struct, frozen=True, gc=False, tag_field="kind", tag="user_message_added", omit_defaults=True):
     """Something was said to the model."""
 
     message: UserMessage
@@ -79,7 +79,7 @@ class UserMessageAdded(Struct, frozen=True, tag_field="kind", tag="user_message_
     """Inbox items that this message delivers."""
 
 
-class AssistantMessageAdded(Struct, frozen=True, tag_field="kind", tag="assistant_message_added", omit_defaults=True):
+class AssistantMessageAdded(Struct, frozen=True, gc=False, tag_field="kind", tag="assistant_message_added", omit_defaults=True):
     """The model replied; calls in it without a `ToolFinished` are open."""
 
     message: AssistantMessage
@@ -92,7 +92,7 @@ class AssistantMessageAdded(Struct, frozen=True, tag_field="kind", tag="assistan
     """The reply to the round-limit notice."""
 
 
-class AttemptFailed(Struct, frozen=True, tag_field="kind", tag="attempt_failed", omit_defaults=True):
+class AttemptFailed(Struct, frozen=True, gc=False, tag_field="kind", tag="attempt_failed", omit_defaults=True):
     """A model call attempt was paid for, at least in part, and gave nothing."""
 
     round: int
@@ -104,7 +104,7 @@ class AttemptFailed(Struct, frozen=True, tag_field="kind", tag="attempt_failed",
     model: str = ""
 
 
-class ToolStarted(Struct, frozen=True, tag_field="kind", tag="tool_started", omit_defaults=True):
+class ToolStarted(Struct, frozen=True, gc=False, tag_field="kind", tag="tool_started", omit_defaults=True):
     """The intent to run a handler, with the arguments it gets."""
 
     call_id: str
@@ -115,7 +115,7 @@ class ToolStarted(Struct, frozen=True, tag_field="kind", tag="tool_started", omi
     """The idempotency key."""
 
 
-class ToolFinished(Struct, frozen=True, tag_field="kind", tag="tool_finished", omit_defaults=True):
+class ToolFinished(Struct, frozen=True, gc=False, tag_field="kind", tag="tool_finished", omit_defaults=True):
     """A call was answered; never run again."""
 
     call_id: str
@@ -130,7 +130,7 @@ class ToolFinished(Struct, frozen=True, tag_field="kind", tag="tool_finished", o
     """Where the whole output is when `content` shows only its head and tail."""
 
 
-class ToolAbandoned(Struct, frozen=True, tag_field="kind", tag="tool_abandoned", omit_defaults=True):
+class ToolAbandoned(Struct, frozen=True, gc=False, tag_field="kind", tag="tool_abandoned", omit_defaults=True):
     """A handler in a thread could not be stopped; whatever it returns later is dropped."""
 
     call_id: str
@@ -138,7 +138,7 @@ class ToolAbandoned(Struct, frozen=True, tag_field="kind", tag="tool_abandoned",
     reason: str
 
 
-class Interaction(Struct, frozen=True, omit_defaults=True):
+class Interaction(Struct, frozen=True, gc=False, omit_defaults=True):
     """A question to a person that a run waits for."""
 
     id: str
@@ -153,13 +153,13 @@ class Interaction(Struct, frozen=True, omit_defaults=True):
     metadata: dict[str, Any] = field(default_factory=lambda: {})
 
 
-class QuestionAsked(Struct, frozen=True, tag_field="kind", tag="question_asked"):
+class QuestionAsked(Struct, frozen=True, gc=False, tag_field="kind", tag="question_asked"):
     """A call waits for a person."""
 
     interaction: Interaction
 
 
-class QuestionAnswered(Struct, frozen=True, tag_field="kind", tag="question_answered", omit_defaults=True):
+class QuestionAnswered(Struct, frozen=True, gc=False, tag_field="kind", tag="question_answered", omit_defaults=True):
     """A person answered."""
 
     interaction_id: str
@@ -167,20 +167,20 @@ class QuestionAnswered(Struct, frozen=True, tag_field="kind", tag="question_answ
     by: str = ""
 
 
-class SendPaused(Struct, frozen=True, tag_field="kind", tag="send_paused"):
+class SendPaused(Struct, frozen=True, gc=False, tag_field="kind", tag="send_paused"):
     """The send waits for a person or the host and holds no lease."""
 
     outcome: Literal["waiting_for_input", "pending_tools"]
 
 
-class RunResumed(Struct, frozen=True, tag_field="kind", tag="run_resumed", omit_defaults=True):
+class RunResumed(Struct, frozen=True, gc=False, tag_field="kind", tag="run_resumed", omit_defaults=True):
     """An interrupted send is continued; a note of recovery, not progress."""
 
     reason: str
     takeovers: int = 0
 
 
-class SendFinished(Struct, frozen=True, tag_field="kind", tag="send_finished", omit_defaults=True, kw_only=True):
+class SendFinished(Struct, frozen=True, gc=False, tag_field="kind", tag="send_finished", omit_defaults=True, kw_only=True):
     """A send ended."""
 
     outcome: Outcome
@@ -195,14 +195,14 @@ class SendFinished(Struct, frozen=True, tag_field="kind", tag="send_finished", o
     error_message: str | None = None
 
 
-class HistoryRepaired(Struct, frozen=True, tag_field="kind", tag="history_repaired", omit_defaults=True):
+class HistoryRepaired(Struct, frozen=True, gc=False, tag_field="kind", tag="history_repaired", omit_defaults=True):
     """Damage in older records was made good: calls answered, stray results left out of the window."""
 
     answered: tuple[str, ...] = ()
     dropped: tuple[int, ...] = ()
 
 
-class StateCheckpointed(Struct, frozen=True, tag_field="kind", tag="state_checkpointed"):
+class StateCheckpointed(Struct, frozen=True, gc=False, tag_field="kind", tag="state_checkpointed"):
     """All state except messages as of this position, so that a long session opens fast."""
 
     facts: dict[str, Any]

@@ -14,7 +14,7 @@ FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "error"
 """Why the model stopped, in one vocabulary for all providers; "unknown" when none was given."""
 
 
-class ToolSpec(Struct, frozen=True):
+class ToolSpec(Struct, frozen=True, gc=False):
     """One tool as the model sees it."""
 
     name: str
@@ -24,7 +24,7 @@ class ToolSpec(Struct, frozen=True):
     """JSON Schema (2020-12) of the arguments object."""
 
 
-class StructuredOutputSpec(Struct, frozen=True):
+class StructuredOutputSpec(Struct, frozen=True, gc=False):
     """The shape that the final answer must have."""
 
     name: str

@@ -16,7 +16,7 @@ from ..model.specs import FinishReason, StructuredOutputSpec, ToolSpec
 from ..model.usage import NO_USAGE, Usage
 
 
-class LLMRequest(Struct, frozen=True, kw_only=True):
+class LLMRequest(Struct, frozen=True, gc=False, kw_only=True):
     """One model call, provider-neutral."""
 
     messages: Sequence[MessageLike]
@@ -38,7 +38,7 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
     """Provider fields merged into the request body as they are; they win over ours."""
 
 
-class LLMResponse(Struct, frozen=True, kw_only=True):
+class LLMResponse(Struct, frozen=True, gc=False, kw_only=True):
     """One complete reply."""
 
     text: str = ""
@@ -64,7 +64,7 @@ class LLMResponse(Struct, frozen=True, kw_only=True):
         return AssistantMessage(tuple(parts), self.provider_state)
 
 
-class ToolCallDelta(Struct, frozen=True):
+class ToolCallDelta(Struct, frozen=True, gc=False):
     """A piece of a tool call as it streams in."""
 
     index: int
@@ -77,7 +77,7 @@ class ToolCallDelta(Struct, frozen=True):
     """The next piece of argument text."""
 
 
-class LLMStreamChunk(Struct, frozen=True):
+class LLMStreamChunk(Struct, frozen=True, gc=False):
     """One step of a streamed reply; exactly the last one carries `response`."""
 
     text: str = ""

@@ -21,7 +21,7 @@ Durability = Literal["relaxed", "barrier", "full"]
 """Which commits are synced to disk before they are acknowledged: none, those marked `sync`, all."""
 
 
-class EncodedRecord(Struct, frozen=True):
+class EncodedRecord(Struct, frozen=True, gc=False):
     """One record on its way to the journal, encoded once."""
 
     kind: str
@@ -31,7 +31,7 @@ class EncodedRecord(Struct, frozen=True):
     body: bytes
 
 
-class StoredRecord(Struct, frozen=True):
+class StoredRecord(Struct, frozen=True, gc=False):
     """One record read from the journal."""
 
     position: int
@@ -42,7 +42,7 @@ class StoredRecord(Struct, frozen=True):
     body: bytes
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """The right to write one session's journal."""
 
     epoch: int
@@ -50,7 +50,7 @@ class Lease(Struct, frozen=True):
     """Random, at least 8 bytes."""
 
 
-class Acquire(Struct, frozen=True):
+class Acquire(Struct, frozen=True, gc=False):
     """Take the lease with this transition; the store answers with the new epoch."""
 
     token: bytes
@@ -58,7 +58,7 @@ class Acquire(Struct, frozen=True):
     """How long the owner's heartbeat keeps it alive without renewal."""
 
 
-class InboxItem(Struct, frozen=True):
+class InboxItem(Struct, frozen=True, gc=False):
     """Something to say to a session."""
 
     item_id: str
@@ -71,7 +71,7 @@ class InboxItem(Struct, frozen=True):
     """Order of arrival, from 1; set by the store."""
 
 
-class NewSession(Struct, frozen=True, kw_only=True):
+class NewSession(Struct, frozen=True, gc=False, kw_only=True):
     """A session that does not exist yet."""
 
     session_id: str
@@ -86,7 +86,7 @@ class NewSession(Struct, frozen=True, kw_only=True):
     min_format: int = 1
 
 
-class Head(Struct, frozen=True, kw_only=True):
+class Head(Struct, frozen=True, gc=False, kw_only=True):
     """The small mutable row of a session; everything else is in its journal."""
 
     session_id: str
@@ -118,7 +118,7 @@ class Head(Struct, frozen=True, kw_only=True):
     usage: Usage = NO_USAGE
 
 
-class HeadChange(Struct, frozen=True, kw_only=True):
+class HeadChange(Struct, frozen=True, gc=False, kw_only=True):
     """What a transition changes in its head beside the position; None and zero leave it as it is."""
 
     status: Status | None = None
@@ -134,38 +134,38 @@ class HeadChange(Struct, frozen=True, kw_only=True):
     """False keeps counting takeovers: the transition only notes a recovery."""
 
 
-class TakeItems(Struct, frozen=True, tag="take_items"):
+class TakeItems(Struct, frozen=True, gc=False, tag="take_items"):
     """Inbox items that this transition turned into records; each must be waiting."""
 
     item_ids: tuple[str, ...]
 
 
-class MarkItem(Struct, frozen=True, tag="mark_item"):
+class MarkItem(Struct, frozen=True, gc=False, tag="mark_item"):
     """An id that is accepted by this very transition (a `send_id`): from now on it is a duplicate."""
 
     item_id: str
 
 
-class PutItem(Struct, frozen=True, tag="put_item"):
+class PutItem(Struct, frozen=True, gc=False, tag="put_item"):
     """An inbox item for another session; ignored when its id is known there or the session is gone."""
 
     session_id: str
     item: InboxItem
 
 
-class CreateSession(Struct, frozen=True, tag="create_session"):
+class CreateSession(Struct, frozen=True, gc=False, tag="create_session"):
     """A child session; ignored when it exists already (the same transition tried again)."""
 
     session: NewSession
 
 
-class DropSession(Struct, frozen=True, tag="drop_session"):
+class DropSession(Struct, frozen=True, gc=False, tag="drop_session"):
     """Tombstones an ephemeral child of this session; its rows go later."""
 
     session_id: str
 
 
-class PutTimer(Struct, frozen=True, tag="put_timer"):
+class PutTimer(Struct, frozen=True, gc=False, tag="put_timer"):
     """Arms or re-arms a timer of this session."""
 
     timer_id: str
@@ -174,7 +174,7 @@ class PutTimer(Struct, frozen=True, tag="put_timer"):
     body: bytes
 
 
-class DropTimer(Struct, frozen=True, tag="drop_timer"):
+class DropTimer(Struct, frozen=True, gc=False, tag="drop_timer"):
     """Removes a timer of this session; no error when it is gone."""
 
     timer_id: str
@@ -184,7 +184,7 @@ Op: TypeAlias = TakeItems | MarkItem | PutItem | CreateSession | DropSession | P
 """What must be atomic with a transition. A new need is a new variant, never another method."""
 
 
-class Transition(Struct, frozen=True, kw_only=True):
+class Transition(Struct, frozen=True, gc=False, kw_only=True):
     """The one unit of writing: records and head change of one fenced session plus operations, atomic."""
 
     session_id: str
@@ -203,7 +203,7 @@ class Transition(Struct, frozen=True, kw_only=True):
     """Must survive power loss before it is acknowledged (durability "barrier")."""
 
 
-class Committed(Struct, frozen=True):
+class Committed(Struct, frozen=True, gc=False):
     """What a commit made of the head."""
 
     position: int
@@ -212,7 +212,7 @@ class Committed(Struct, frozen=True):
     takeovers: int
 
 
-class Enqueued(Struct, frozen=True):
+class Enqueued(Struct, frozen=True, gc=False):
     """What became of an inbox item."""
 
     inbox_seq: int
@@ -224,7 +224,7 @@ class Enqueued(Struct, frozen=True):
     """Items that wait, this one included."""
 
 
-class Lookup(Struct, frozen=True):
+class Lookup(Struct, frozen=True, gc=False):
     """A session as one consistent reading."""
 
     head: Head
@@ -234,7 +234,7 @@ class Lookup(Struct, frozen=True):
     """For the asked item id: position right after the transition that took or marked it; -1 while it waits; None when unknown."""
 
 
-class SessionQuery(Struct, frozen=True, kw_only=True):
+class SessionQuery(Struct, frozen=True, gc=False, kw_only=True):
     """Which heads to list, newest first."""
 
     status: Status | None = None
@@ -245,7 +245,7 @@ class SessionQuery(Struct, frozen=True, kw_only=True):
     limit: int = 100
 
 
-class ClaimQuery(Struct, frozen=True, kw_only=True):
+class ClaimQuery(Struct, frozen=True, gc=False, kw_only=True):
     """Work that nobody alive is doing."""
 
     agent_names: tuple[str, ...]
@@ -255,7 +255,7 @@ class ClaimQuery(Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class DueTimer(Struct, frozen=True):
+class DueTimer(Struct, frozen=True, gc=False):
     """A timer whose time has come."""
 
     session_id: str
@@ -264,7 +264,7 @@ class DueTimer(Struct, frozen=True):
     body: bytes
 
 
-class Claimable(Struct, frozen=True):
+class Claimable(Struct, frozen=True, gc=False):
     """Sessions to continue and timers to fire; nothing is locked: the first commit decides who does it."""
 
     interrupted: tuple[Head, ...]
