@@ -58,7 +58,7 @@ app.command()(doctor)
 def run_application() -> None:
     """Runs the command with the arguments of this process; every typed error is one message and an exit code."""
     try:
-        app(standalone_mode=True)
+        app(prog_name="loopwright")
     except LoopwrightError as error:
         text = words_of(error)
         if isinstance(error, StoreSchemaError):

@@ -15,11 +15,9 @@ from typing import Annotated, Any, Final
 import typer
 
 try:
-    import readline
-except ImportError:  # lines are then read without editing
-    LINE_EDITING = False
-else:
-    LINE_EDITING = bool(readline)
+    import readline  # noqa: F401 - being loaded is what makes input() edit lines  # pyright: ignore[reportUnusedImport]
+except ImportError:
+    pass
 
 from ..core.result import FollowUpQueued, StatefulResult
 from ..model.errors import LoopwrightError, RetryLaterError, StoreError

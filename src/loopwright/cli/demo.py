@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import io
 import json
 import os
 import queue
@@ -283,10 +282,9 @@ def main() -> None:
     parser.add_argument("--offline", action="store_true", help="use the offline model although a key is set")
     parser.add_argument("--keep", action="store_true", help="leave the folder for looking at")
     given = parser.parse_args()
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    out = open(sys.stdout.fileno(), "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 - lives as long as we
     place = Path(tempfile.mkdtemp(prefix="loopwright-demo-"))
-    story = Story(sys.stdout)
+    story = Story(out)
     try:
         with model_process(chosen_model(os.environ, offline=given.offline)) as choice:
             code = show(story, place, choice)

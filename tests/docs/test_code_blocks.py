@@ -1,0 +1,128 @@
+"""What the documentation shows is true: Python blocks run, help texts are the command's own, options exist.
+
+`python -m tests.docs.test_code_blocks` writes the help texts of docs/cli.md anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import ROOT, blocks_of, pages, programs_of, run
+from tests.docs.test_examples import without_settings
+
+from loopwright.testing.model_server import ModelServer, echo_model
+
+PROGRAMS = [(page, number) for page in pages() for number in range(len(programs_of(page)))]
+SHELLS = ("console", "text", "sh", "bash", "shell")
+
+
+@pytest.fixture(scope="module")
+def offline_providers() -> Iterator[dict[str, str]]:
+    """An environment in which every provider is a model on this machine that repeats what it hears."""
+    with ModelServer(echo_model) as server:
+        settings = {f"{who}_{what}": value for who in ("OPENAI", "ANTHROPIC") for what, value in (("API_KEY", "test"),)}
+        settings["OPENAI_BASE_URL"] = server.base_url
+        settings["ANTHROPIC_BASE_URL"] = server.base_url.removesuffix("/v1")
+        yield {**without_settings(), **settings, "NO_PROXY": "127.0.0.1", "LOOPWRIGHT_MODEL": "openai:gpt-5-mini"}
+
+
+@pytest.mark.parametrize("page, number", PROGRAMS, ids=[f"{page.name}-{number}" for page, number in PROGRAMS])
+def test_a_python_block_runs(page: Path, number: int, tmp_path: Path, offline_providers: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.docs.pages", str(page), str(number)],
+        cwd=tmp_path,
+        env={**offline_providers, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def shown_commands() -> list[tuple[str, str, str]]:
+    """(place, command line, text under it) of every `$ loopwright` in the documentation."""
+    found: list[tuple[str, str, str]] = []
+    for page in pages():
+        for block in blocks_of(page, *SHELLS):
+            for part in re.split(r"^\$ ", block.code, flags=re.MULTILINE)[1:]:
+                line, _, under = part.partition("\n")
+                if line.startswith("loopwright"):
+                    found.append((str(block), line.partition(" # ")[0].strip(), under.rstrip()))
+    return found
+
+
+COMMANDS = shown_commands()
+
+
+def help_of(words: list[str]) -> str:
+    """The help text of a command, 80 columns wide."""
+    env = {**without_settings(), "COLUMNS": "80", "TERMINAL_WIDTH": "80", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "loopwright", *words, "--help"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    )
+    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+
+
+@pytest.mark.parametrize("place, line, under", COMMANDS, ids=[f"{place}: {line}"[:60] for place, line, _ in COMMANDS])
+def test_a_shown_command_is_one_that_exists(place: str, line: str, under: str) -> None:
+    words = line.split()
+    command = [word for word in words[1:3] if word.isalpha() and word != "last"]
+    if command[:1] != ["sessions"]:
+        command = command[:1]
+    known = help_of(command)
+    options = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--help"]
+    assert [option for option in options if option not in known and option != "--version"] == []
+    if words[-1] == "--help":
+        assert under == known
+
+
+def test_a_block_that_fails_or_prints_something_else_is_noticed(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "cli.md"
+    block = blocks_of(page, *SHELLS)[0]
+    wrong = type(block)("page", 1, "python", "print(1)\n#> 2\n", "")
+    with pytest.raises(SystemExit):
+        run([wrong])
+    with pytest.raises(ZeroDivisionError):
+        run([type(block)("page", 1, "python", "1 / 0\n", "")])
+    run(
+        [
+            type(block)(
+                "page",
+                1,
+                "python",
+                "import asyncio\nawait asyncio.wait_for(asyncio.Event().wait(), 0) if False else None\n",
+                "",
+            )
+        ]
+    )
+
+
+def rewrite() -> None:
+    """Puts today's help texts into docs/cli.md."""
+    page = ROOT / "docs" / "cli.md"
+
+    def renewed(match: re.Match[str]) -> str:
+        words = match["words"].split()
+        return f"$ loopwright {match['words']}--help\n{help_of(words)}\n```"
+
+    text = re.sub(
+        r"^\$ loopwright (?P<words>[a-z ]*)--help\n.*?^```", renewed, page.read_text(), flags=re.MULTILINE | re.DOTALL
+    )
+    page.write_text(text)
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    rewrite()
