@@ -80,9 +80,7 @@ class CrashPoints:
         """Where the process was stopped; None while it is alive."""
 
     @classmethod
-    def from_environment(
-        cls, inner: Ambient | None = None, environ: Mapping[str, str] = os.environ
-    ) -> CrashPoints:
+    def from_environment(cls, inner: Ambient | None = None, environ: Mapping[str, str] = os.environ) -> CrashPoints:
         """What `LOOPWRIGHT_CRASH_AT` and `LOOPWRIGHT_CRASH_HOW` ask for; without them nothing ever stops."""
         text = environ.get(CRASH_AT)
         how: How = "pause" if environ.get(CRASH_HOW) == "pause" else "kill"
