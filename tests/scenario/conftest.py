@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,29 @@ async def stage(dsn: str) -> AsyncIterator[Stage]:
     stage = Stage(dsn)
     yield stage
     await stage.close()
+
+
+Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
+
+
+@pytest.fixture
+async def python() -> AsyncIterator[Start]:
+    """Starts a Python program in a process of its own; it is killed at the end if it still runs."""
+    started: list[asyncio.subprocess.Process] = []
+
+    async def start(program: str, *arguments: str) -> asyncio.subprocess.Process:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program, *arguments, stdin=pipe, stdout=pipe
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
 
 
 def said(*texts: str, finish: Any = "stop") -> LLMResponse:

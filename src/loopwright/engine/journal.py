@@ -108,6 +108,7 @@ class Journal:
         `SessionTooNewError`, `AgentUnavailableError`, `StoreCorruptError` naming the record.
         """
         if self.actor.state is not None and not fresh:
+            self._check_agent(self.actor.state.facts.agent_name)  # another loop object may have warmed it
             return None
         store = self.kernel.store
         behind = self.actor.state.position if self.actor.state is not None else 0
@@ -115,8 +116,7 @@ class Journal:
         head = found.head
         if head.min_format > CURRENT_FORMAT:
             raise SessionTooNewError(self.session_id, head.min_format, CURRENT_FORMAT)
-        if head.agent_name != self.kernel.config.agent_name:
-            raise AgentUnavailableError(self.session_id, head.agent_name, (self.kernel.config.agent_name,))
+        self._check_agent(head.agent_name)
         if head.position < behind:
             self.actor.forget()
             raise StoreRolledBackError(
@@ -129,6 +129,11 @@ class Journal:
         self.takeovers = head.takeovers
         self.format = head.min_format
         return head
+
+    def _check_agent(self, name: str) -> None:
+        known = self.kernel.config.agent_name
+        if name != known:
+            raise AgentUnavailableError(self.session_id, name, (known,))
 
     async def waiting(self) -> tuple[InboxItem, ...]:
         """Inbox items not taken yet."""
