@@ -35,10 +35,8 @@ from .ports.cancellation import Stop
 from .ports.llm import LLMService
 from .ports.store import Durability, EncodedRecord, NewSession
 from .ports.store_admin import SchemaPolicy, SessionStore
-from .ports.tool import ToolDefinition, ToolSource
+from .ports.tool import NoTools, ToolDefinition, ToolSource
 from .stores.dsn import open_store
-from .tools.registry import ToolRegistry
-from .transports.service_factory import create_llm_service
 
 T = TypeVar("T")
 
@@ -80,7 +78,7 @@ class StatefulAgentLoop:
         self._owned_llm = isinstance(llm, str)
         if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
-        service = create_llm_service(llm) if isinstance(llm, str) else llm
+        service: LLMService = _late("transports.service_factory").create_llm_service(llm) if isinstance(llm, str) else llm
         self._store = store or open_store(_path(dsn), schema=schema, durability=durability)
         self._kernel = Kernel(
             store=self._store,
@@ -330,7 +328,11 @@ def _is_registry(tools: object) -> TypeGuard[ToolSource]:
 
 
 def _registry(tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]]) -> ToolSource:
-    return tools if _is_registry(tools) else ToolRegistry.of(*_each(tools))
+    if _is_registry(tools):
+        return tools
+    given = _each(tools)
+    registry: ToolSource = _late("tools.registry").ToolRegistry.of(*given) if given else NoTools()
+    return registry
 
 
 def _each(tools: Any) -> list[Any]:
@@ -372,11 +374,15 @@ def _output_spec(schema: OutputSchema | None) -> StructuredOutputSpec | None:
         return schema
     if isinstance(schema, dict):
         return StructuredOutputSpec(str(schema.get("title") or "answer"), schema)
-    signature = importlib.import_module("loopwright.tools.signature")
-    return StructuredOutputSpec(schema.__name__, signature.schema_of_type(schema))
+    return StructuredOutputSpec(schema.__name__, _late("tools.signature").schema_of_type(schema))
 
 
 def _validate(schema: dict[str, Any], value: Any) -> str | None:
-    # The validator takes longer to load than everything else together; a process that validates nothing never pays.
-    problem: str | None = importlib.import_module("loopwright.tools.validation").schema_problems(schema, value)
+    problem: str | None = _late("tools.validation").schema_problems(schema, value)
     return problem
+
+
+def _late(module: str) -> Any:
+    """A part of the package that only some loops need, loaded when one does: the validator alone takes longer to load
+    than everything else together."""
+    return importlib.import_module(f"loopwright.{module}")

@@ -148,3 +148,19 @@ class ToolSource(Protocol):
     def problems(self, name: str, arguments: Mapping[str, Any]) -> str | None:
         """Why `arguments` do not fit the tool's schema, naming the path; None when they do."""
         ...
+
+
+class NoTools:
+    """A source without tools."""
+
+    def get(self, name: str) -> ToolDefinition | None:
+        """None, whatever the name."""
+        return None
+
+    def names(self) -> tuple[str, ...]:
+        """No names."""
+        return ()
+
+    def problems(self, name: str, arguments: Mapping[str, Any]) -> str | None:
+        """None: there is nothing to call."""
+        return None

@@ -6,11 +6,15 @@ Read next: the files beside this one.
 
 from __future__ import annotations
 
+import os
 from functools import cache
-from importlib.resources import files
+
+_FOLDER = os.path.dirname(__file__)
 
 
 @cache
 def prompt(name: str) -> str:
     """The text of `prompts/<name>.md` without its final newline."""
-    return files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
+    # Not importlib.resources: it loads tempfile, shutil and the compressors, which no agent needs to start.
+    with open(os.path.join(_FOLDER, f"{name}.md"), encoding="utf-8") as file:
+        return file.read().rstrip("\n")

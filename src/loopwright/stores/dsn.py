@@ -15,12 +15,14 @@ from typing import Any, Final
 from ..model.errors import ConfigError
 from ..ports.store import Durability
 from ..ports.store_admin import SchemaPolicy, SessionStore
-from .memory import MemoryStore
 
 # A scheme has two letters or more, so that a drive letter stays a path.
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9.+-]+):(.*)", re.DOTALL)
 
-_ADAPTERS: Final = {"sqlite": ("loopwright.stores.sqlite", "SqliteStore")}
+_ADAPTERS: Final = {
+    "memory": ("loopwright.stores.memory", "MemoryStore"),
+    "sqlite": ("loopwright.stores.sqlite", "SqliteStore"),
+}
 
 _PLANNED: Final = ("postgres", "postgresql", "mysql", "mariadb")
 
@@ -47,7 +49,8 @@ def open_store(
     text = os.fspath(dsn)
     scheme, rest = _split(text)
     if scheme == "memory":
-        return MemoryStore(rest)
+        private: SessionStore = _adapter(scheme)(rest)
+        return private
     if scheme == "sqlite":
         store: SessionStore = _adapter(scheme)(rest, schema=schema, durability=durability, busy_wait_s=busy_wait_s)
         return store
