@@ -68,7 +68,8 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def __post_init__(self) -> None:
         problems = [f"{name} must be positive" for name in _POSITIVE if getattr(self, name) <= 0]
         problems += [f"{name} must not be negative" for name in _NOT_NEGATIVE if getattr(self, name) < 0]
-        problems += [f"{n} must be positive or None" for n in _POSITIVE_OR_NONE if (getattr(self, n) or 1) <= 0]
+        given = {name: getattr(self, name) for name in _POSITIVE_OR_NONE}
+        problems += [f"{name} must be positive or None" for name, n in given.items() if n is not None and n <= 0]
         if not self.agent_name:
             problems.append("agent_name must not be empty")
         if self.on_interrupted not in ("resume", "abort", "raise"):

@@ -26,7 +26,9 @@ def playful(request: ServedRequest) -> Reply:
     if asked.startswith("bash ") and not results:
         return reply("", ("bash", {"command": asked[5:]}))
     if asked == "ask" and not results:
-        return reply("", ("request_user_input", {"prompt": "Which colour?", "kind": "choice", "options": ["red", "blue"]}))
+        return reply(
+            "", ("request_user_input", {"prompt": "Which colour?", "kind": "choice", "options": ["red", "blue"]})
+        )
     if asked == "endless":
         return reply("again", ("glob", {"pattern": "*"}))
     if asked == "slow":
