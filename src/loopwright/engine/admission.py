@@ -8,6 +8,7 @@ Read next: `run.py`.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -32,7 +33,7 @@ from ..model.specs import StructuredOutputSpec
 from ..ports.cancellation import CancellationToken, Stop
 from ..ports.store import InboxItem, MarkItem, Op, TakeItems
 from ..ports.tool import ToolSource
-from .actor import ACTORS, Actor
+from .actor import ACTORS, Actor, TurnOf
 from .journal import POISON_LIMIT, Journal, settled
 from .kernel import Kernel
 from .run import Run
@@ -57,6 +58,10 @@ class SendOptions(Struct, frozen=True, kw_only=True):
     output: StructuredOutputSpec | None = None
     heal_pending: bool = False
     stop: Stop = None
+
+
+Begun: TypeAlias = StatefulResult | Callable[[], Awaitable[StatefulResult]]
+"""A result that is there already, or the run to be awaited."""
 
 
 class Turn:
@@ -93,12 +98,12 @@ class Turn:
             return _nothing
         return source.on_cancel(self.token.cancel)
 
-    async def resume(self, reason: str) -> StatefulResult:
-        """Takes over the interrupted send and runs it; a session that keeps killing its process ends instead."""
+    async def take_over(self, reason: str) -> Begun:
+        """Takes the lease of the interrupted send; a session that keeps killing its process ends instead of running."""
         done = await self.journal.commit([RunResumed(reason, self.journal.takeovers)], progress=False)
         if done.takeovers >= POISON_LIMIT:
             return await self._poisoned(done.takeovers)
-        return await self.run(resumed=True)
+        return functools.partial(self.run, resumed=True)
 
     async def left(self) -> None:
         """Ends a send whose caller was cancelled after it was accepted and before it ran: nobody else would."""
@@ -131,10 +136,6 @@ class Turn:
             self.token.cancel(reason)
 
 
-Begun: TypeAlias = StatefulResult | Callable[[], Awaitable[StatefulResult]]
-"""A result that is there already, or the run to be awaited."""
-
-
 class Admission:
     """The entrances of a loop object to its sessions."""
 
@@ -161,7 +162,7 @@ class Admission:
             shown = await before_append(self.kernel, session_id, message)
             return await self._open(turn, [UserMessageAdded(shown)], healed=healed)
 
-        return await self._in_turn(session_id, options, begin)
+        return await self._begin_and_run(session_id, options, begin)
 
     async def resume(self, session_id: str, options: SendOptions, *, reason: str = "resume") -> StatefulResult:
         """Continues the open send, or runs once more without new input when none is open."""
@@ -172,14 +173,14 @@ class Admission:
             if state.active is not None and state.active.paused:
                 return result_of(state)
             if state.active is not None:
-                return lambda: turn.resume(reason)
+                return await turn.take_over(reason)
             if turn.journal.inbox_waiting and (items := await turn.journal.waiting()):
                 return await self._from_inbox(turn, items)
             if not state.messages:
                 raise InvalidMessageError(f"session {session_id!r} is empty: there is nothing to run; send something")
             return await self._open(turn, [])
 
-        return await self._in_turn(session_id, options, begin)
+        return await self._begin_and_run(session_id, options, begin)
 
     async def follow_up(
         self, session_id: str, message: UserMessage, item_id: str, options: SendOptions
@@ -209,11 +210,15 @@ class Admission:
             await self._load(turn, fresh=True)
             state = turn.journal.state
             if state.active is not None:
-                return None if state.active.paused else (lambda: turn.resume("a follow-up arrived"))
+                return None if state.active.paused else await turn.take_over("a follow-up arrived")
             items = await turn.journal.waiting()
             return await self._from_inbox(turn, items) if items else None
 
-        return await self._in_turn(session_id, options, begin, otherwise=receipt)
+        async with self._turn(session_id) as actor:
+            begun = await self._admitted(actor, options, begin)
+            if begun is None:
+                return receipt
+            return begun if isinstance(begun, StatefulResult) else await begun()
 
     async def prewarm(self, session_id: str) -> bool:
         """Loads the session's state unless it is warm; True when it was loaded."""
@@ -221,65 +226,50 @@ class Admission:
         async def load(turn: Turn) -> bool:
             return await turn.journal.load() is not None
 
-        return await self._admit(session_id, SendOptions(), load)
+        return await self.in_turn(session_id, load)
 
-    async def in_turn(self, session_id: str, begin: Callable[[Turn], Awaitable[T]]) -> T:
-        """Runs `begin` with the session's turn, waiting for its lease and starting over when another writer got ahead."""
-        return await self._admit(session_id, SendOptions(), begin)
+    async def in_turn(self, session_id: str, work: Callable[[Turn], Awaitable[T]]) -> T:
+        """`work` with the session's turn, done again from its start when another writer got ahead."""
+        async with self._turn(session_id) as actor:
+            return await self._admitted(actor, SendOptions(), work)
 
-    async def _in_turn(
-        self,
-        session_id: str,
-        options: SendOptions,
-        begin: Callable[[Turn], Awaitable[Begun | None]],
-        *,
-        otherwise: T | None = None,
-    ) -> StatefulResult | T:
-        async def whole(turn: Turn) -> StatefulResult | T:
-            begun = await begin(turn)
-            if begun is None:
-                assert otherwise is not None
-                return otherwise
-            return begun if isinstance(begun, StatefulResult) else await self._admitted(begun)
+    async def run_after(self, session_id: str, begin: Callable[[Turn], Awaitable[Begun]]) -> StatefulResult:
+        """Begins and runs a send with the session's turn."""
+        return await self._begin_and_run(session_id, SendOptions(), begin)
 
-        return await self._admit(session_id, options, whole)
+    async def _begin_and_run(
+        self, session_id: str, options: SendOptions, begin: Callable[[Turn], Awaitable[Begun]]
+    ) -> StatefulResult:
+        async with self._turn(session_id) as actor:
+            begun = await self._admitted(actor, options, begin)
+            return begun if isinstance(begun, StatefulResult) else await begun()
 
-    async def ran(self, turn: Turn) -> StatefulResult:
-        """Runs the open send of a turn whose input was accepted by the caller."""
-        return await self._admitted(turn.run)
+    def _turn(self, session_id: str) -> TurnOf:
+        return ACTORS.turn(self.kernel.store.identity, session_id, self.kernel.config.session_cache_size)
 
-    async def _admitted(self, run: Callable[[], Awaitable[StatefulResult]]) -> StatefulResult:
-        """Runs what was begun; from here on a moved or busy session is an error of the run, not of its admission."""
-        try:
-            return await run()
-        except (SessionMovedError, SessionBusyError) as error:
-            raise _Inside(error) from error
-
-    async def _admit(self, session_id: str, options: SendOptions, work: Callable[[Turn], Awaitable[T]]) -> T:
+    async def _admitted(self, actor: Actor, options: SendOptions, work: Callable[[Turn], Awaitable[T]]) -> T:
+        """The result of `work`, waiting for the lease and starting over when another writer got ahead."""
         kernel = self.kernel
-        deadline = kernel.ambient.monotonic() + kernel.config.lease_wait_s
-        moves = 0
-        async with ACTORS.turn(kernel.store.identity, session_id, kernel.config.session_cache_size) as actor:
-            while True:
-                turn = Turn(kernel, actor, options)
-                try:
-                    return await work(turn)
-                except asyncio.CancelledError:
-                    await settled(turn.left())
+        deadline, moves = 0.0, 0
+        while True:
+            turn = Turn(kernel, actor, options)
+            try:
+                return await work(turn)
+            except asyncio.CancelledError:
+                await settled(turn.left())
+                raise
+            except SessionMovedError:
+                actor.forget()
+                moves += 1
+                if moves > MAX_MOVES:
                     raise
-                except _Inside as inside:
-                    raise inside.error from None
-                except SessionMovedError:
-                    actor.forget()
-                    moves += 1
-                    if moves > MAX_MOVES:
-                        raise
-                except SessionBusyError as busy:
-                    actor.forget()
-                    left = deadline - kernel.ambient.monotonic()
-                    if left <= 0:
-                        raise
-                    await kernel.ambient.sleep(min(left, max(busy.expires_in_s, 0.02), 0.1))
+            except SessionBusyError as busy:
+                actor.forget()
+                now = kernel.ambient.monotonic()
+                deadline = deadline or now + kernel.config.lease_wait_s
+                if now >= deadline:
+                    raise
+                await kernel.ambient.sleep(min(deadline - now, max(busy.expires_in_s, 0.02), 0.1))
 
     async def _load(self, turn: Turn, *, fresh: bool = False) -> None:
         """Loads the session; an open send that somebody alive is running is `SessionBusyError`."""
@@ -331,9 +321,7 @@ class Admission:
         turn.actor.inbox_seen = max(turn.actor.inbox_seen, items[-1].seq)
         return begun
 
-    async def _into_interrupted(
-        self, turn: Turn, message: UserMessage, options: SendOptions
-    ) -> Callable[[], Awaitable[StatefulResult]]:
+    async def _into_interrupted(self, turn: Turn, message: UserMessage, options: SendOptions) -> Begun:
         """Hands the input to the interrupted send, which goes on and takes it at its next boundary."""
         kernel = self.kernel
         item_id = options.send_id or kernel.ambient.new_id("item")
@@ -342,7 +330,7 @@ class Admission:
         queued = await kernel.store.enqueue(turn.actor.session_id, item)
         kernel.ambient.reach("inbox.after")
         turn.actor.inbox_seq = max(turn.actor.inbox_seq, queued.inbox_seq)
-        return lambda: turn.resume("a new input arrived")
+        return await turn.take_over("a new input arrived")
 
     async def _known(self, turn: Turn, send_id: str) -> Begun | None:
         """What became of an id that was accepted before; None when it is new."""
@@ -352,7 +340,7 @@ class Admission:
         await self._load(turn, fresh=True)
         state = turn.journal.state
         if state.active is not None and (found.item_position < 0 or found.item_position > state.active.position):
-            return result_of(state) if state.active.paused else (lambda: turn.resume("the same input was sent again"))
+            return result_of(state) if state.active.paused else await turn.take_over("the same input was sent again")
         if found.item_position < 0:
             return await self._from_inbox(turn, await turn.journal.waiting())
         return await self._result_at(turn.actor.session_id, found.item_position)
@@ -365,14 +353,6 @@ class Admission:
             if state.position >= position and state.facts.send is not None and state.facts.send.finished is not None:
                 break
         return result_of(state)
-
-
-class _Inside(Exception):
-    """Carries an error of a run past the admission's own handling of the same classes."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-        super().__init__(str(error))
 
 
 def healing(state: State, reason: str = "a new input was sent instead") -> list[Record]:

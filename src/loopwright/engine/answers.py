@@ -18,7 +18,7 @@ from ..model.records import Interaction, QuestionAnswered, Record, ResultStatus,
 from ..ports.store import InboxItem
 from ..ports.tool import ToolHandlerResult
 from .actor import ACTORS
-from .admission import Admission, Turn, healing
+from .admission import Admission, Begun, Turn, healing
 from .kernel import Kernel
 
 
@@ -93,11 +93,11 @@ class Answers:
         return True
 
     async def _accept_and_run(self, session_id: str, accept: Callable[[Turn], Awaitable[None]]) -> StatefulResult:
-        async def whole(turn: Turn) -> StatefulResult:
+        async def begin(turn: Turn) -> Begun:
             await accept(turn)
-            return await self.admission.ran(turn)
+            return turn.run
 
-        return await self.admission.in_turn(session_id, whole)
+        return await self.admission.run_after(session_id, begin)
 
     def _asked(self, state: State, interaction_id: str) -> OpenCall | None:
         for call in state.batch:

@@ -56,7 +56,8 @@ async def _condition(store: Store, head: Head) -> tuple[Condition, str]:
         state = load_state(head.session_id, await store.read(head.session_id))
     except LoopwrightError as error:
         return "unreadable", str(error)
-    if (invalid := problem(state.messages)) is not None:
+    # The newest reply stands alone while its calls are open: its results come before anything is sent.
+    if (invalid := problem(state.messages[:-1] if state.batch else state.messages)) is not None:
         return "unsendable", f"a provider would refuse the conversation: {invalid}"
     if head.status != "running" and head.status != status_of(state):
         return "mismatch", f"its head says {head.status}, its journal {status_of(state)}"

@@ -52,7 +52,8 @@ class RunContext:
     def send(self) -> SendFacts:
         """The send that runs."""
         state = self.journal.actor.state
-        assert state is not None and state.facts.send is not None
+        assert state is not None
+        assert state.facts.send is not None
         return state.facts.send
 
     def specs(self) -> tuple[ToolSpec, ...]:

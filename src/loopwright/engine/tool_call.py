@@ -98,6 +98,9 @@ class ToolRun:
         Raises only what ends the run: `HookFailedError`, `SessionFencedError`, store errors.
         """
         self.began = self.run_context.kernel.ambient.monotonic()
+        started = self.call.started
+        if started is not None and started.effect == "once":
+            return await self._settle_uncertain(started)
         try:
             self.arguments = arguments_of(self.call.call, self.run_context.send.finish_reason)
             self.tool = self.run_context.tool(self.name)
@@ -105,8 +108,6 @@ class ToolRun:
             return await self.answer("invalid", prompt("cut_arguments"))
         except (ValueError, ToolNotFound) as error:
             return await self.answer("invalid", str(error))
-        if self.call.started is not None and self.call.started.effect == "once":
-            return await self._settle_uncertain(self.call.started)
         if self.tool.handler is None:
             self.held = True
             return None
@@ -264,11 +265,12 @@ class ToolRun:
     async def _settle_uncertain(self, started: ToolStarted) -> None:
         """A `once` call that was started and has no result: ask the outside world, else tell, never run it again."""
         run = self.run_context
-        assert self.tool is not None
         self.name, self.arguments = started.name, started.arguments
-        if started.name != self.tool.name:
+        try:
             self.tool = run.tool(started.name)
-        if self.tool.reconcile is not None:
+        except ToolNotFound:
+            self.tool = None  # this loop does not have it any more; what happened is as unknown as before
+        if self.tool is not None and self.tool.reconcile is not None:
             unknown = UnknownOutcome(
                 run.session_id, self.call.call.id, started.name, started.arguments, started.key, self.call.started_at
             )
