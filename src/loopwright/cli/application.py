@@ -55,10 +55,10 @@ app.add_typer(sessions_app, name="sessions")
 app.command()(doctor)
 
 
-def run_application() -> None:
-    """Runs the command with the arguments of this process; every typed error is one message and an exit code."""
+def run_application(arguments: list[str] | None = None) -> None:
+    """Runs a command, by default with the arguments of this process; every typed error is one message and an exit code."""
     try:
-        app(prog_name="loopwright")
+        app(arguments, prog_name="loopwright")
     except LoopwrightError as error:
         text = words_of(error)
         if isinstance(error, StoreSchemaError):

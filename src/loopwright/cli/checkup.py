@@ -64,7 +64,10 @@ async def _store_part(db: str) -> list[CheckLine]:
         found.insert(0, CheckLine("store", "good", f"{db} opens{size}; its tables are those of this version"))
         found += await _inside(store, db)
     finally:
-        await store.aclose()
+        try:
+            await store.aclose()
+        except LoopwrightError as error:
+            found.append(CheckLine("store", "problem", f"it cannot be closed: {error}", "restore a backup"))
     return found
 
 
@@ -110,7 +113,8 @@ def sqlite_part(path: Path | None) -> Iterator[CheckLine]:
 def sessions_part(findings: Sequence[SessionFinding], db_option: str) -> list[CheckLine]:
     """What was found in the sessions: how many are fine, and each that is not."""
     fine = sum(1 for finding in findings if finding.healthy)
-    found = [CheckLine("sessions", "good", f"{fine} of {len(findings)} sessions are readable and sendable")]
+    grade: Grade = "good" if fine == len(findings) else "note"
+    found = [CheckLine("sessions", grade, f"{fine} of {len(findings)} sessions are readable and sendable")]
     for finding in findings:
         sid, detail = finding.session_id, f": {finding.detail}" if finding.detail else ""
         own = finding.agent_name == DEFAULT_AGENT

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 WITHOUT_EXTRA = "loopwright: the command line needs typer and rich: pip install 'loopwright[cli]'\n"
 
-run_application: Callable[[], None] | None
+run_application: Callable[[list[str] | None], None] | None
 try:
     from .application import run_application
 except ModuleNotFoundError as error:
@@ -25,4 +25,4 @@ def main() -> None:
     if run_application is None:
         sys.stderr.write(WITHOUT_EXTRA)
         sys.exit(2)
-    run_application()
+    run_application(None)

@@ -1,0 +1,160 @@
+"""Running the command as a person or a script does: as a process, in a pipe or on a terminal of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from loopwright.cli.application import run_application
+
+COMMAND = [sys.executable, "-m", "loopwright"]
+OURS = ("LOOPWRIGHT_", "OPENAI_", "ANTHROPIC_")
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+
+
+@dataclass
+class Ended:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one JSON value on standard output."""
+        return json.loads(self.out)
+
+
+@dataclass
+class CommandLine:
+    """A folder to work in, and the model that answers."""
+
+    folder: Path
+    base_url: str | None = None
+    env: dict[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        """Without any setting of whoever runs the tests."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+        settings = {"LOOPWRIGHT_MODEL": "openai:offline", "LOOPWRIGHT_BASE_URL": self.base_url} if self.base_url else {}
+        return {**kept, "NO_PROXY": "127.0.0.1", "COLUMNS": "100", "PYTHONWARNINGS": "error", **settings, **self.env}
+
+    def __call__(self, *words: str, stdin: str = "") -> Ended:
+        """Runs a command in this very process, with streams, folder and environment of its own."""
+        out, err, before = io.StringIO(), io.StringIO(), dict(os.environ)
+        with contextlib.chdir(self.folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            os.environ.clear()
+            os.environ.update(self.environment())
+            kept, sys.stdin = sys.stdin, io.StringIO(stdin)
+            try:
+                run_application(list(words))
+                code = 0
+            except SystemExit as leaving:
+                code = int(leaving.code or 0)
+            finally:
+                sys.stdin = kept
+                os.environ.clear()
+                os.environ.update(before)
+        return Ended(code, out.getvalue(), err.getvalue())
+
+    def process(self, *words: str, stdin: str = "") -> Ended:
+        """Runs a command as a process of its own, in pipes."""
+        done = subprocess.run(
+            [*COMMAND, *words], cwd=self.folder, env=self.environment(), input=stdin, capture_output=True, text=True, timeout=50, check=False
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Starts a command in pipes."""
+        return subprocess.Popen(
+            [*COMMAND, *words], cwd=self.folder, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+
+    def terminal(self, *words: str) -> Terminal:
+        """Starts a command on a terminal."""
+        return Terminal(self, words)
+
+
+class Terminal:
+    """A command with a terminal: what it draws and what is typed."""
+
+    def __init__(self, line: CommandLine, words: tuple[str, ...]) -> None:
+        self.drawn = ""
+        pid, self._fd = pty.fork()
+        if pid == 0:
+            os.chdir(line.folder)
+            os.execve(sys.executable, [*COMMAND, *words], {**line.environment(), "TERM": "xterm-256color"})
+        self.pid = pid
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+        os.close(self._fd)
+
+    @property
+    def text(self) -> str:
+        """What was drawn, without the movements of the cursor."""
+        return ESCAPES.sub("", self.drawn)
+
+    def type(self, keys: str) -> None:
+        """Types."""
+        os.write(self._fd, keys.encode())
+
+    def until(self, words: str, *, times: int = 1) -> None:
+        """Waits until something was drawn so many times."""
+        deadline = time.monotonic() + 30
+        while self.text.count(words) < times:
+            alive = time.monotonic() < deadline and self._read()
+            assert alive, f"{words!r} was not drawn: {self.text[-2000:]}"
+
+    def end(self) -> int:
+        """Waits for the end; the exit code."""
+        while self._read():
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _read(self) -> bool:
+        if not select.select([self._fd], [], [], 30)[0]:
+            return False
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:  # the terminal of a process that ended
+            return False
+        self.drawn += data.decode("utf-8", "replace")
+        return bool(data)
+
+
+def until_exists(path: Path) -> None:
+    """Waits for a file."""
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} was not made"
+        select.select([], [], [], 0.01)
+
+
+def session_of(ended: Ended) -> str:
+    """The session id that a run said."""
+    found = re.search(r"session (\S+)", ended.err)
+    assert found, ended.err
+    return found[1]

@@ -1,0 +1,96 @@
+"""What a person sees: the same commands on a real terminal."""
+
+from __future__ import annotations
+
+from tests.scenario.cli.command_line import CommandLine
+
+
+def test_a_run_is_drawn_live_with_tool_lines_and_a_status_bar(loopwright: CommandLine) -> None:
+    with loopwright.terminal("run", "files") as terminal:
+        assert terminal.end() == 0
+    assert "round 1/24" in terminal.text
+    assert "Ctrl-C stops" in terminal.text
+    assert '✓ glob(pattern="*.md")' in terminal.text
+    assert '✗ read_file(path="missing.md")' in terminal.text
+    assert terminal.text.count("you said files") == 1
+    assert "completed · 2 rounds" in terminal.text
+
+
+def test_long_text_is_drawn_once_however_it_streams(loopwright: CommandLine) -> None:
+    with loopwright.terminal("run", "slow") as terminal:
+        assert terminal.end() == 0
+    assert "again and again" in terminal.text
+    assert terminal.drawn.count("\x1b[?25l") == terminal.drawn.count("\x1b[?25h"), "the cursor is back"
+
+
+def test_no_color_is_honoured(loopwright: CommandLine) -> None:
+    loopwright.env["NO_COLOR"] = "1"
+    with loopwright.terminal("run", "files") as terminal:
+        assert terminal.end() == 0
+    assert "\x1b[32m" not in terminal.drawn
+    assert "\x1b[36m" not in terminal.drawn
+
+
+def test_ctrl_c_stops_a_run(loopwright: CommandLine) -> None:
+    with loopwright.terminal("run", "bash sleep 50", "--allow-bash") as terminal:
+        terminal.until("● bash")
+        terminal.type("\x03")
+        assert terminal.end() == 130
+    assert "go on: loopwright sessions resume" in terminal.text
+
+
+def test_a_question_is_asked_in_place(loopwright: CommandLine) -> None:
+    with loopwright.terminal("run", "ask") as terminal:
+        terminal.until("leave it open)")
+        terminal.type("green\n")
+        terminal.until("that does not fit")
+        terminal.type("re\n")
+        assert terminal.end() == 0
+    assert "you said ask; results: red" in terminal.text
+
+
+def test_a_chat_streams_takes_what_is_typed_meanwhile_and_ends(loopwright: CommandLine) -> None:
+    with loopwright.terminal("chat") as terminal:
+        terminal.until("› ")
+        terminal.type("slow\n")
+        terminal.until("writing")
+        terminal.type("one more thing\n")
+        terminal.until("message(s) taken in")
+        terminal.until("you said one more thing")
+        terminal.until("completed ·")
+        terminal.type("/session\n")
+        terminal.until("1 sends")
+        terminal.type("/nonsense\n")
+        terminal.until("no command /nonsense")
+        terminal.type("/exit\n")
+        assert terminal.end() == 0
+    assert "go on with: loopwright chat --session" in terminal.text
+
+
+def test_ctrl_c_in_a_chat_stops_the_run_and_not_the_chat(loopwright: CommandLine) -> None:
+    with loopwright.terminal("chat", "--allow-bash") as terminal:
+        terminal.until("› ")
+        terminal.type("bash sleep 50\n")
+        terminal.until("● bash")
+        terminal.type("\x03")
+        terminal.until("cancelled ·")
+        terminal.type("hello\n")
+        terminal.until("you said hello")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+
+
+def test_a_reopened_chat_asks_what_was_left_open(loopwright: CommandLine) -> None:
+    loopwright("run", "ask")
+    with loopwright.terminal("chat", "--session", "last") as terminal:
+        terminal.until("Which colour?")
+        terminal.until("leave it open)")
+        terminal.type("\n")
+        terminal.until("still open")
+        terminal.type("something else\n")
+        terminal.until("leave it open)", times=2)
+        terminal.type("blue\n")
+        terminal.until("results: blue")
+        terminal.until("you said something else")
+        terminal.type("/exit\n")
+        assert terminal.end() == 0
