@@ -18,7 +18,7 @@ from tests.crash.child import played
 
 from loopwright import open_store
 from loopwright.ports.store import StoredRecord
-from loopwright.testing.crash_matrix import Found, Life, look_at
+from loopwright.testing.crash_matrix import Life, StoreContent, look_at
 from loopwright.testing.crash_points import CRASH_AT, CRASH_HOW, CrashPoints, EffectLog
 from loopwright.testing.virtual import VirtualAmbient
 
@@ -64,7 +64,7 @@ def effects(folder: Path) -> EffectLog:
     return EffectLog(folder / "effects")
 
 
-def found(folder: Path) -> Found:
+def found(folder: Path) -> StoreContent:
     return asyncio.run(look_at(str(folder / "sessions.db")))
 
 

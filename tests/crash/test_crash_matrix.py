@@ -14,8 +14,8 @@ pytestmark = pytest.mark.crash
 NAMES = sorted(AGENTS)
 
 
-def stopped_everywhere(name: str, dsn: str, *, recover: bool = False) -> CrashReport:
-    return crash_matrix(AGENTS[name].build, AGENTS[name].scenario, dsn=dsn, recover=recover)
+def stopped_everywhere(name: str, dsn: str, *, recover: bool = False, twice: bool = False) -> CrashReport:
+    return crash_matrix(AGENTS[name].build, AGENTS[name].scenario, dsn=dsn, recover=recover, twice=twice)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -26,3 +26,8 @@ def test_a_process_stopped_at_any_point_is_continued_by_the_same_send_on_sqlite(
 @pytest.mark.parametrize("name", NAMES)
 def test_a_process_stopped_at_any_point_is_continued_by_recover_in_memory(name: str) -> None:
     assert len(stopped_everywhere(name, "memory:recovered-{scenario}-{run}", recover=True).rows) >= 10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_process_stopped_while_it_recovers_is_continued_by_a_third(name: str) -> None:
+    assert len(stopped_everywhere(name, "memory:twice-{scenario}-{run}", twice=True).rows) >= 10

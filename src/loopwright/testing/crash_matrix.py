@@ -34,6 +34,9 @@ from .virtual import VirtualAmbient
 Answer: TypeAlias = Callable[[LLMRequest], LLMResponse | str]
 """A model as a function of its request: after a restart it answers the same window in the same way."""
 
+SECOND_STOPS = 11
+"""With `twice`, the restarted process is stopped at its first to eleventh point, in turn."""
+
 MAX_RUNS = 2000
 """Stops of one matrix; a scenario with more points than that should be made smaller."""
 
@@ -70,7 +73,7 @@ class Life:
         self.dsn = dsn
         """Open the loop with this."""
         self.number = number
-        """1 before the stop, 2 after the restart."""
+        """1 before the first stop, 2 after the restart."""
         self.ambient = ambient
         """Give this to the loop."""
         self.effects = effects
@@ -108,7 +111,7 @@ class CrashScenario(Struct, frozen=True, kw_only=True):
     """The canonical journal after a stop with `once` calls in flight; None where it is the undisturbed one."""
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class CrashRow(Struct, frozen=True, kw_only=True):
     """One stop and what became of it."""
 
     at: StopAt
@@ -125,10 +128,10 @@ class CrashReport(Struct, frozen=True, kw_only=True):
 
     scenario: str
     undisturbed: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[CrashRow, ...]
 
     @property
-    def failed(self) -> tuple[Row, ...]:
+    def failed(self) -> tuple[CrashRow, ...]:
         """Rows with a problem."""
         return tuple([row for row in self.rows if row.problems])
 
@@ -158,17 +161,19 @@ def crash_matrix(
     *,
     dsn: str = "memory:crash-matrix-{scenario}-{run}",
     recover: bool = False,
+    twice: bool = False,
 ) -> CrashReport:
     """Runs the scenario once undisturbed, then once for each point it passed, stopped there and resumed.
 
     `dsn` names a fresh store for each run by `{run}`. `recover`: the restarted process calls `loop.recover()` before it
-    drives the scenario again; otherwise driving it again is all. Each life has an event loop of its own, so call this
+    drives the scenario again; otherwise driving it again is all. `twice`: the restarted process is stopped as well, at
+    another of its points in each run, and a third one finishes. Each life has an event loop of its own, so call this
     outside of one. Raises: `CrashMatrixError` with the table and a diff for each difference.
     """
-    return _Matrix(build, scenario, dsn, recover=recover).run()
+    return _Matrix(build, scenario, dsn, recover=recover, twice=twice).run()
 
 
-class Found(Struct, frozen=True):
+class StoreContent(Struct, frozen=True):
     """What a store holds between two lives."""
 
     journal: tuple[str, ...]
@@ -184,16 +189,31 @@ class Found(Struct, frozen=True):
     damage: tuple[str, ...]
 
 
+class _Crash(Struct, frozen=True):
+    """What one process left behind."""
+
+    content: StoreContent
+    counted: Counter[tuple[str, str]]
+    """Effects so far."""
+
+
 class _Matrix:
     """One scenario; an object because all runs share the undisturbed one."""
 
     def __init__(
-        self, build: Callable[[Life], StatefulAgentLoop], scenario: CrashScenario, dsn: str, *, recover: bool
+        self,
+        build: Callable[[Life], StatefulAgentLoop],
+        scenario: CrashScenario,
+        dsn: str,
+        *,
+        recover: bool,
+        twice: bool,
     ) -> None:
         self._build = build
         self._scenario = scenario
         self._dsn = dsn
         self._recover = recover
+        self._twice = twice
         self._runs = 0
         self._undisturbed: tuple[str, ...] = ()
         self._totals: Counter[str] = Counter()
@@ -205,8 +225,8 @@ class _Matrix:
         found = asyncio.run(look_at(dsn))
         self._undisturbed, self._totals = found.journal, effects.totals()
         if first.problems or found.damage:
-            raise CrashMatrixError(self._report([_row(StopAt("undisturbed"), first, effects, found.damage)]))
-        waiting, known, rows = list(dict.fromkeys(first.ambient.reached)), set(first.ambient.reached), list[Row]()
+            raise CrashMatrixError(self._report([_row(StopAt("undisturbed"), [first], effects, found.damage)]))
+        waiting, known, rows = list(dict.fromkeys(first.ambient.reached)), set(first.ambient.reached), list[CrashRow]()
         while waiting and len(rows) < MAX_RUNS:
             row, seen = self._stopped(waiting.pop(0))
             rows.append(row)
@@ -217,55 +237,52 @@ class _Matrix:
             raise CrashMatrixError(report)
         return report
 
-    def _report(self, rows: list[Row]) -> CrashReport:
+    def _report(self, rows: list[CrashRow]) -> CrashReport:
         return CrashReport(scenario=self._scenario.name, undisturbed=self._undisturbed, rows=tuple(rows))
 
     def _fresh(self) -> str:
         self._runs += 1
         return self._dsn.format(run=self._runs, scenario=self._scenario.name)
 
-    def _stopped(self, at: StopAt) -> tuple[Row, list[StopAt]]:
+    def _stopped(self, at: StopAt) -> tuple[CrashRow, list[StopAt]]:
         dsn, effects = self._fresh(), EffectLog()
         before = self._live(dsn, 1, effects, at)
         if before.ambient.stopped is None:
             problems = _difference(self._undisturbed, asyncio.run(look_at(dsn)).journal)
-            return _row(at, before, effects, problems, outcome="not reached"), before.ambient.reached
-        crashed, counted = asyncio.run(look_at(dsn)), effects.counts()
-        after = self._live(dsn, 2, effects, None)
-        after.model_calls += before.model_calls
+            return _row(at, [before], effects, problems, outcome="not reached"), before.ambient.reached
+        crashes = [_Crash(asyncio.run(look_at(dsn)), effects.counts())]
+        lives = [before]
+        if self._twice:
+            lives.append(self._live(dsn, 2, effects, StopAt("*", self._runs % SECOND_STOPS + 1)))
+            crashes.append(_Crash(asyncio.run(look_at(dsn)), effects.counts()))
+        lives.append(self._live(dsn, len(lives) + 1, effects, None))
         final = asyncio.run(look_at(dsn))
-        in_flight = tuple(crashed.open_once.values())
+        open_once = {key: name for crash in crashes for key, name in crash.content.open_once.items()}
+        in_flight = tuple(open_once.values())
         expected: Sequence[str] | None = None
         if in_flight and self._scenario.expected is not None:
             stop = Interrupted(at=at, in_flight=in_flight, undisturbed=self._undisturbed)
             expected = self._scenario.expected(stop)
         problems = [
-            *before.problems,
             *final.damage,
             *_difference(self._undisturbed if expected is None else expected, final.journal),
-            *_doubts(crashed, final),
-            *self._repeats(crashed, counted, effects, told=expected is not None),
+            *_doubts(open_once, final),
+            *_repeats(crashes, effects),
+            *([] if expected is not None else self._totals_off(crashes, effects)),
         ]
-        return _row(at, after, effects, problems, in_flight=in_flight), before.ambient.reached
+        return _row(at, lives, effects, problems, in_flight=in_flight), before.ambient.reached
 
-    def _repeats(
-        self, crashed: Found, counted: Counter[tuple[str, str]], effects: EffectLog, *, told: bool
-    ) -> list[str]:
-        """What ran though it must not have, or did not although it should."""
-        found: list[str] = []
-        for (name, key), times in effects.counts().items():
-            if key in crashed.finished and times != counted[name, key]:
-                found.append(f"{name} ran again although its result was durable")
-            if key in crashed.open_once and times > max(counted[name, key], 1):
-                found.append(f"{name} is a once call of unknown outcome and was repeated")
-        if told:
-            return found
+    def _totals_off(self, crashes: list[_Crash], effects: EffectLog) -> list[str]:
+        """Effects that are missing, or more than the calls that may be run again account for."""
+        again: Counter[str] = Counter()
+        for name, key in effects.counts():
+            again[name] += max([c.counted[name, key] for c in crashes if key not in c.content.finished], default=0)
         totals = effects.totals()
-        for name in {*totals, *self._totals}:
-            again = sum(times for (n, key), times in counted.items() if n == name and key not in crashed.finished)
-            if not self._totals[name] <= totals[name] <= self._totals[name] + again:
-                found.append(f"{name} had its effect {totals[name]} times, undisturbed {self._totals[name]}")
-        return found
+        return [
+            f"{name} had its effect {totals[name]} times, undisturbed {self._totals[name]}"
+            for name in {*totals, *self._totals}
+            if not self._totals[name] <= totals[name] <= self._totals[name] + again[name]
+        ]
 
     def _live(self, dsn: str, number: int, effects: EffectLog, stop_at: StopAt | None) -> Life:
         ambient = CrashPoints(VirtualAmbient(seed=number, start_at=1_800_000_000.0 + 60 * number), stop_at=stop_at)
@@ -333,7 +350,7 @@ def _quiet(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         asyncio.get_running_loop().default_exception_handler(context)
 
 
-async def look_at(dsn: str) -> Found:
+async def look_at(dsn: str) -> StoreContent:
     """Reads a whole store as another process would: journals, calls, damage."""
     store = open_store(dsn)
     try:
@@ -342,7 +359,7 @@ async def look_at(dsn: str) -> Found:
         await store.aclose()
 
 
-async def _read(store: SessionStore) -> Found:
+async def _read(store: SessionStore) -> StoreContent:
     journal: list[str] = []
     started: dict[str, tuple[str, str]] = {}
     statuses: dict[str, str] = {}
@@ -356,7 +373,7 @@ async def _read(store: SessionStore) -> Found:
                 started[record.key] = (record.name, record.effect)
             elif isinstance(record, ToolFinished):
                 statuses[record.key] = record.status
-    return Found(
+    return StoreContent(
         journal=tuple(journal),
         finished=frozenset(statuses),
         open_once={key: name for key, (name, effect) in started.items() if effect == "once" and key not in statuses},
@@ -366,13 +383,25 @@ async def _read(store: SessionStore) -> Found:
     )
 
 
-def _doubts(crashed: Found, final: Found) -> list[str]:
+def _doubts(open_once: dict[str, str], final: StoreContent) -> list[str]:
     """A `once` call in flight must be reported as uncertain, to the model and in the ledger, unless it was settled."""
     return [
         f"{name} was in flight and ended {final.statuses.get(key)!r}, but uncertain_calls() does not list it"
-        for key, name in crashed.open_once.items()
+        for key, name in open_once.items()
         if final.statuses.get(key) in (None, "uncertain") and key not in final.listed
     ]
+
+
+def _repeats(crashes: list[_Crash], effects: EffectLog) -> list[str]:
+    """Calls that ran although their result was durable, or although nobody knew whether they had happened."""
+    found: list[str] = []
+    for (name, key), times in effects.counts().items():
+        for crash in crashes:
+            if key in crash.content.finished and times != crash.counted[name, key]:
+                found.append(f"{name} ran again although its result was durable")
+            if key in crash.content.open_once and times > max(crash.counted[name, key], 1):
+                found.append(f"{name} is a once call of unknown outcome and was repeated")
+    return found
 
 
 def _difference(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
@@ -383,18 +412,18 @@ def _difference(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
 
 def _row(
     at: StopAt,
-    life: Life,
+    lives: Sequence[Life],
     effects: EffectLog,
     problems: Sequence[str],
     *,
     outcome: str = "resumed",
     in_flight: tuple[str, ...] = (),
-) -> Row:
-    return Row(
+) -> CrashRow:
+    return CrashRow(
         at=at,
         outcome=outcome,
         in_flight=in_flight,
         effects=dict(effects.totals()),
-        model_calls=life.model_calls,
-        problems=(*life.problems, *problems),
+        model_calls=sum(life.model_calls for life in lives),
+        problems=(*[problem for life in lives for problem in life.problems], *problems),
     )

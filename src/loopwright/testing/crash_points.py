@@ -33,6 +33,7 @@ class StopAt(Struct, frozen=True, order=True):
     """One occurrence of one named point."""
 
     point: str
+    """`*` is any point: `*#5` is the fifth that is reached."""
     occurrence: int = 1
     """From 1."""
 
@@ -98,7 +99,7 @@ class CrashPoints:
         here = StopAt(point, self._seen[point])
         self.reached.append(here)
         self._inner.reach(point)
-        if here == self._stop_at:
+        if self._stop_at in (here, StopAt("*", len(self.reached))):
             self._stop(here)
 
     def now(self) -> float:
