@@ -1,0 +1,125 @@
+"""The error tree: as drawn, at most three levels, each with a code that never changes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from loopwright.model import errors
+from loopwright.model.errors import LoopwrightError
+
+FROZEN = {
+    "agent.unavailable",
+    "bug.invariant",
+    "cancelled",
+    "config.invalid",
+    "hook.failed",
+    "interaction.unknown",
+    "llm.context_overflow",
+    "llm.empty_reply",
+    "llm.error",
+    "llm.request",
+    "llm.retry_exhausted",
+    "llm.timeout",
+    "llm.transient",
+    "loop.closed",
+    "loopwright.error",
+    "message.invalid",
+    "output.invalid",
+    "retry.later",
+    "run.error",
+    "session.busy",
+    "session.exists",
+    "session.fenced",
+    "session.gone",
+    "session.inbox_moved",
+    "session.moved",
+    "session.not_found",
+    "session.pending",
+    "session.poisoned",
+    "session.reentrant",
+    "session.referenced",
+    "session.too_new",
+    "spec.invalid",
+    "store.corrupt",
+    "store.error",
+    "store.forked",
+    "store.full",
+    "store.read_only",
+    "store.rolled_back",
+    "store.schema",
+    "store.unavailable",
+    "tool.failed",
+    "tool.invalid_args",
+    "tool.not_found",
+    "tool.path_refused",
+    "tool.result_refused",
+    "usage.error",
+}
+"""Codes that hosts branch on: lines may be added, never changed or removed."""
+
+
+def classes() -> list[type[LoopwrightError]]:
+    found = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, LoopwrightError)]
+    return [c for c in found if c.__module__ == errors.__name__]
+
+
+def drawn() -> list[tuple[int, str, str | None]]:
+    """(depth, name, code) of each line of the tree in the module's docstring."""
+    lines: list[tuple[int, str, str | None]] = []
+    for line in inspect.getdoc(errors).splitlines():  # type: ignore[union-attr]
+        match = re.match(r"^([ │├└─]*)([A-Z]\w+)\s+(?:([a-z_]+\.[a-z_.]+|cancelled)\b)?", line)
+        if match and hasattr(errors, match[2]):
+            lines.append((len(match[1]) // 4 - 1, match[2], match[3]))  # the drawing is indented itself
+    return lines
+
+
+def test_codes_are_frozen() -> None:
+    assert {c.code for c in classes()} == FROZEN
+
+
+def test_each_class_has_a_code_of_its_own() -> None:
+    assert len({c.code for c in classes()}) == len(classes())
+    assert all("code" in vars(c) for c in classes())
+
+
+def test_the_tree_in_the_docstring_is_the_tree_of_classes() -> None:
+    tree = drawn()
+    assert {name for _, name, _ in tree} == {c.__name__ for c in classes()}
+    parents: list[str] = []
+    for depth, name, code in tree:
+        parents[depth:] = [name]
+        kind = getattr(errors, name)
+        if depth:
+            assert kind.__mro__[1].__name__ == parents[depth - 1]
+        if code is not None:
+            assert kind.code == code
+
+
+def test_the_tree_has_at_most_three_levels() -> None:
+    assert max(depth for depth, _, _ in drawn()) == 2
+
+
+@pytest.mark.parametrize("kind", classes(), ids=lambda c: c.__name__)
+def test_every_error_says_in_one_sentence_what_it_means(kind: type[LoopwrightError]) -> None:
+    assert inspect.getdoc(kind)
+
+
+@pytest.mark.parametrize(
+    "error, words",
+    [
+        (errors.SessionNotFoundError("s1"), ["s1", "new_session"]),
+        (errors.SessionBusyError("s1", "me", 2.0), ["s1", "me", "2.0 s", "lease_wait_s"]),
+        (errors.SessionPendingError("s1"), ["s1", "resume()", "abort_pending()", "heal_pending"]),
+        (errors.SessionFencedError("s1", epoch=1, current_epoch=2), ["s1", "1", "2", "nothing was written"]),
+        (errors.AgentUnavailableError("s1", "a", ("b",)), ["s1", "'a'", "agent_name"]),
+        (errors.ToolNotFound("x", ("y",)), ["'x'", "y"]),
+        (errors.SessionTooNewError("s1", 3, 1), ["s1", "3", "upgrade"]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_error_carries_its_facts_and_the_way_out(error: LoopwrightError, words: list[str]) -> None:
+    for word in words:
+        assert word in str(error)
