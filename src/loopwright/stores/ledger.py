@@ -26,7 +26,7 @@ class _Call(msgspec.Struct):
 
     call_id: str
     name: str = ""
-    arguments: Any = None
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     effect: str = ""
     key: str = ""
     status: str = ""
@@ -57,7 +57,7 @@ def uncertain_calls(records: Iterable[tuple[str, StoredRecord]]) -> list[Uncerta
                     position=record.position,
                     call_id=call.call_id,
                     name=call.name,
-                    arguments=call.arguments if isinstance(call.arguments, dict) else {},
+                    arguments=call.arguments,
                     idempotency_key=call.key,
                     started_at=record.at,
                     told=False,

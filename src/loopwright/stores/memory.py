@@ -31,6 +31,7 @@ from ..ports.store_admin import StoreProblem, UncertainCall
 from . import ownership
 from .binding import LoopBinding
 from .ledger import LEDGER_KINDS, uncertain_calls
+from .memory_artifacts import MemoryArtifacts
 from .memory_rules import MemoryRules, SharedData
 
 T = TypeVar("T")
@@ -46,6 +47,7 @@ class MemoryStore:
         self._data = _named.setdefault(name, SharedData()) if name else SharedData()
         self._identity = f"memory:{name or self._owner}"
         self._rules = MemoryRules(self._data, self._owner)
+        self._artifacts = MemoryArtifacts(self._data)
         self._offered: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
         self._binding = LoopBinding(f"store {self._identity}", self._offered.clear)
 
@@ -96,15 +98,15 @@ class MemoryStore:
     def put_artifact(self, session_id: str, data: bytes, media_type: str) -> Awaitable[Artifact]:
         """See `ArtifactStore.put_artifact`."""
         digest = hashlib.sha256(data).hexdigest()
-        return self._offer(lambda: self._rules.put_artifact(session_id, bytes(data), media_type, digest))
+        return self._offer(lambda: self._artifacts.put_artifact(session_id, bytes(data), media_type, digest))
 
     def read_artifact(self, artifact_id: str, *, offset: int = 0, limit: int | None = None) -> Awaitable[bytes]:
         """See `ArtifactStore.read_artifact`."""
-        return self._offer(lambda: self._rules.read_artifact(artifact_id, offset, limit))
+        return self._offer(lambda: self._artifacts.read_artifact(artifact_id, offset, limit))
 
     def artifact(self, artifact_id: str) -> Awaitable[Artifact | None]:
         """See `ArtifactStore.artifact`."""
-        return self._offer(lambda: self._rules.artifact(artifact_id))
+        return self._offer(lambda: self._artifacts.artifact(artifact_id))
 
     def ddl(self) -> str:
         """Nothing: there are no tables."""

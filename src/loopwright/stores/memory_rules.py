@@ -49,7 +49,7 @@ from ..ports.store import (
     Transition,
 )
 from . import ownership
-from .derived import artifact_name, fresh_head
+from .derived import fresh_head
 
 WAITING: Final = -1
 """The position of an inbox item that nobody took yet."""
@@ -64,12 +64,12 @@ class SessionData:
 
     head: Head
     token: bytes = b""
-    records: list[StoredRecord] = field(default_factory=list)
-    items: dict[str, InboxItem] = field(default_factory=dict)
+    records: list[StoredRecord] = field(default_factory=list[StoredRecord])
+    items: dict[str, InboxItem] = field(default_factory=dict[str, InboxItem])
     """In order of arrival; a taken or marked one keeps its id only."""
-    positions: dict[str, int] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict[str, int])
     """Item id → where it was taken, `WAITING` before."""
-    timers: dict[str, PutTimer] = field(default_factory=dict)
+    timers: dict[str, PutTimer] = field(default_factory=dict[str, PutTimer])
 
     def waiting(self) -> tuple[InboxItem, ...]:
         """Items that nobody took yet."""
@@ -80,11 +80,18 @@ class SessionData:
 class SharedData:
     """The data behind all stores of one name."""
 
-    sessions: dict[str, SessionData] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
-    owners: dict[str, ownership.OwnerRow] = field(default_factory=dict)
-    artifacts: dict[str, tuple[Artifact, bytes]] = field(default_factory=dict)
+    sessions: dict[str, SessionData] = field(default_factory=dict[str, SessionData])
+    gone: set[str] = field(default_factory=set[str])
+    owners: dict[str, ownership.OwnerRow] = field(default_factory=dict[str, ownership.OwnerRow])
+    artifacts: dict[str, tuple[Artifact, bytes]] = field(default_factory=dict[str, tuple[Artifact, bytes]])
     lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def session(self, session_id: str) -> SessionData:
+        """One session; says whether a missing one was ever there."""
+        data = self.sessions.get(session_id)
+        if data is not None:
+            return data
+        raise SessionGoneError(session_id) if session_id in self.gone else SessionNotFoundError(session_id)
 
 
 def stored(records: Sequence[EncodedRecord], start: int) -> list[StoredRecord]:
@@ -108,7 +115,7 @@ class MemoryRules:
 
     def commit(self, transition: Transition) -> Committed:
         """See `Store.commit`."""
-        data = self._session(transition.session_id)
+        data = self._data.session(transition.session_id)
         takeover = self._check(transition, data)
         head, change, lease = data.head, transition.head, transition.lease
         position = head.position + len(transition.records)
@@ -205,17 +212,17 @@ class MemoryRules:
 
     def read(self, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
         """See `Store.read`."""
-        records = self._session(session_id).records
+        records = self._data.session(session_id).records
         return tuple(records[after : None if limit is None else after + limit])
 
     def lookup(self, session_id: str, item_id: str | None) -> Lookup:
         """See `Store.lookup`."""
-        data = self._session(session_id)
+        data = self._data.session(session_id)
         return Lookup(self._seen(data), data.waiting(), None if item_id is None else data.positions.get(item_id))
 
     def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...]) -> Enqueued:
         """See `Store.enqueue`."""
-        data = self._session(session_id)
+        data = self._data.session(session_id)
         for op in ops:
             if not isinstance(op, UNLEASED_OPS):
                 raise InvariantError(f"{type(op).__name__} needs a lease and cannot ride with an enqueue")
@@ -263,26 +270,9 @@ class MemoryRules:
         ]
         return tuple(sorted(heads, key=lambda head: -head.updated_at)[: query.limit])
 
-    def put_artifact(self, session_id: str, data: bytes, media_type: str, digest: str) -> Artifact:
-        """See `ArtifactStore.put_artifact`."""
-        self._session(session_id)
-        artifact_id = artifact_name(session_id, digest)
-        new = Artifact(artifact_id, session_id, media_type, len(data), digest)
-        return self._data.artifacts.setdefault(artifact_id, (new, data))[0]
-
-    def read_artifact(self, artifact_id: str, offset: int, limit: int | None) -> bytes:
-        """See `ArtifactStore.read_artifact`; b"" when there is no such artifact."""
-        known = self._data.artifacts.get(artifact_id)
-        return known[1][offset : None if limit is None else offset + limit] if known else b""
-
-    def artifact(self, artifact_id: str) -> Artifact | None:
-        """See `ArtifactStore.artifact`."""
-        known = self._data.artifacts.get(artifact_id)
-        return known[0] if known else None
-
     def delete(self, session_id: str, cascade: bool) -> int:
         """See `StoreAdmin.delete`."""
-        self._session(session_id)
+        self._data.session(session_id)
         going = [session_id]
         for parent in going:
             for data in list(self._data.sessions.values()):
@@ -312,12 +302,6 @@ class MemoryRules:
             if data.head.owner == self._owner:
                 data.head = structs.replace(data.head, owner=None)
                 data.token = b""
-
-    def _session(self, session_id: str) -> SessionData:
-        data = self._data.sessions.get(session_id)
-        if data is not None:
-            return data
-        raise SessionGoneError(session_id) if session_id in self._data.gone else SessionNotFoundError(session_id)
 
     def _insert(self, session: NewSession) -> None:
         self._data.sessions[session.session_id] = SessionData(fresh_head(session), records=stored(session.records, 0))

@@ -44,7 +44,7 @@ from .sqlite_commits import CommitConnection, Offer, release
 from .sqlite_faults import NATIVE_FAULTS, translate
 from .sqlite_group import GroupCommit
 from .sqlite_renewal import Renewal
-from .sqlite_schema import DatabaseFile, Execute, complete_ddl, prepare
+from .sqlite_schema import DatabaseFile, Execute, complete_ddl, prepare, statements
 from .sqlite_worker import SqliteWorker
 from .sqlite_writes import SqliteWrites
 
@@ -75,7 +75,7 @@ class SqliteStore:
         self._identity = f"sqlite:{status.st_dev}:{status.st_ino}"
         self._owner = ownership.new_owner()
         self._own = self._native(self._connect)
-        self._execute: Execute = self._own.connection.cursor().execute
+        self._execute = statements(self._own.connection)
         self._writer = SqliteWorker("loopwright-sqlite-writer", self._file, self._connect)
         self._reader = SqliteWorker("loopwright-sqlite-reader", self._file, self._connect)
         self._renewal = Renewal(self._file, self._owner)
@@ -266,7 +266,7 @@ class SqliteStore:
         """A read whose length nobody knows, in the reader thread."""
 
         def job(own: CommitConnection) -> T:
-            execute = own.connection.execute
+            execute = statements(own.connection)
             return sqlite_reads.snapshot(execute, lambda: read(execute))
 
         return self._reader.submit(self._binding.enter(), job)

@@ -16,7 +16,7 @@ from ..ports.artifact import Artifact
 from . import sqlite_statements as sql
 from .derived import artifact_name
 from .sqlite_commits import CommitConnection
-from .sqlite_schema import Execute
+from .sqlite_schema import Execute, statements
 
 SLICE_BYTES: Final = 256 * 1024
 
@@ -32,7 +32,7 @@ class Begun(Struct, frozen=True):
 
 def begin(connection: apsw.Connection, session_id: str, media_type: str, size: int, digest: str) -> Begun:
     """Registers the artifact, not yet visible; content that is known already is not written twice."""
-    execute = connection.execute
+    execute = statements(connection)
     artifact_id = artifact_name(session_id, digest)
     row = execute(sql.BEGIN_ARTIFACT, (artifact_id, session_id, media_type, size, digest)).fetchone()
     if row is None:
@@ -44,7 +44,7 @@ def begin(connection: apsw.Connection, session_id: str, media_type: str, size: i
 
 def write_slice(id_: int, n: int, data: bytes, own: CommitConnection) -> None:
     """One row; writing it again (a put that was tried before) is the same."""
-    own.connection.execute(sql.ARTIFACT_ROW, (id_, n, data))
+    statements(own.connection)(sql.ARTIFACT_ROW, (id_, n, data))
 
 
 def find(execute: Execute, artifact_id: str) -> Artifact | None:

@@ -7,6 +7,7 @@ Read next: `sqlite_writes.py` for the writes, `sqlite_group.py` for where batche
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -16,7 +17,7 @@ import msgspec
 from ..model.errors import LoopwrightError
 from . import sqlite_statements as sql
 from .sqlite_faults import NATIVE_FAULTS, translate
-from .sqlite_schema import DatabaseFile, shut
+from .sqlite_schema import DatabaseFile, shut, statements
 from .sqlite_writes import SqliteWrites
 
 CHECKPOINT_PAGES: Final = 1000
@@ -66,7 +67,7 @@ class CommitConnection:
     def __init__(self, file: DatabaseFile, owner: str) -> None:
         self._file = file
         self.connection = file.connect()
-        self._execute = self.connection.cursor().execute
+        self._execute = statements(self.connection)
         self._writes = SqliteWrites(self._execute, owner)
         self._synced = file.durability == "full"
         self._log_pages = 0
@@ -97,7 +98,7 @@ class CommitConnection:
         outcomes: list[Outcome] = []
         for offer in offers:
             try:
-                outcomes += self._file.retrying(lambda offer=offer: self.run([offer], sync=sync))  # type: ignore[misc]
+                outcomes += self._file.retrying(functools.partial(self.run, [offer], sync=sync))
             except NATIVE_FAULTS as error:
                 outcomes.append(caused(translate(error, self._file.path), error))
         return outcomes

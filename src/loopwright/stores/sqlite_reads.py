@@ -46,7 +46,9 @@ def records(execute: Execute, session_id: str, after: int, limit: int | None) ->
     start = max(after, 0)
     stop = position if limit is None else min(position, start + limit)
     first = key << 32
-    rows = execute(sql.RECORDS, (first + start, first + stop)).fetchall() if start < stop else []
+    rows: list[Any] = []
+    if start < stop:
+        rows = execute(sql.RECORDS, (first + start, first + stop)).fetchall()
     found = [StoredRecord(id_ & _POSITION_MASK, kind, version, at, body) for id_, kind, version, at, body in rows]
     if len(found) != max(stop - start, 0) or (found and found[0].position != start):
         raise StoreCorruptError(

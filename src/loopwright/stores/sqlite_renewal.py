@@ -14,7 +14,7 @@ import apsw
 from ..model.errors import UsageError
 from . import ownership, sqlite_reads
 from . import sqlite_statements as sql
-from .sqlite_schema import DatabaseFile, shut
+from .sqlite_schema import DatabaseFile, shut, statements
 
 
 class Renewal:
@@ -34,7 +34,7 @@ class Renewal:
                 raise UsageError(f"store {self._file.path} is closed; open it again")
             if self._connection is None:
                 self._connection = self._file.connect()
-            execute = self._connection.execute
+            execute = statements(self._connection)
             row = ownership.describe(self._owner, ownership.monotonic() + ttl_s, ttl_s)
             execute(
                 sql.RENEW_OWNER,

@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import apsw
 from msgspec import Struct
@@ -23,7 +23,7 @@ from .sqlite_statements import DDL, SCHEMA_VERSION, TABLES
 
 T = TypeVar("T")
 
-Execute = Callable[..., Any]
+Execute: TypeAlias = Callable[..., Any]
 """`apsw.Cursor.execute` of one cursor: the only thing that most of the store needs of a connection."""
 
 _RETRY_MIN_S: Final = 0.0001
@@ -48,7 +48,7 @@ class DatabaseFile(Struct, frozen=True):
         # writer thread: one that a commit drags along would stop the event loop for as long as the disk needs.
         connection.set_busy_timeout(0)
         connection.wal_autocheckpoint(0)
-        execute = connection.execute
+        execute = statements(connection)
         execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'full' else 'NORMAL'}")
         execute("PRAGMA trusted_schema = OFF")
         execute("PRAGMA cache_size = -8192")
@@ -64,6 +64,12 @@ class DatabaseFile(Struct, frozen=True):
                 if time.monotonic() >= deadline:
                     raise
             time.sleep(random.uniform(_RETRY_MIN_S, _RETRY_MAX_S))
+
+
+def statements(connection: apsw.Connection) -> Execute:
+    """A new cursor's `execute`. Reusing it spares a cursor per statement; a new execution ends the one before."""
+    # The one place where rows lose their types: what a statement answers is known where the statement is used.
+    return cast(Execute, connection.cursor().execute)  # pyright: ignore[reportUnknownMemberType]
 
 
 def shut(connection: apsw.Connection, *, as_killed: bool = False) -> None:
@@ -112,38 +118,37 @@ def prepare(file: DatabaseFile, policy: SchemaPolicy) -> None:
 def _prepare(connection: apsw.Connection, file: DatabaseFile, *, create: bool) -> None:
     connection.set_busy_timeout(0)
     # A first read: whatever is wrong with the file as such shows here.
-    connection.execute("PRAGMA schema_version").fetchall()
+    statements(connection)("PRAGMA schema_version").fetchall()
     if connection.readonly("main"):
         raise StoreReadOnlyError(f"{file.path} cannot be written; check owner and mode of file and folder")
     if create:
         # 4 KiB is the unit in which a commit is written: a turn touches two or three pages. No auto_vacuum: its pointer
         # map would add a page to commits that allocate, and free pages are reused anyway. Both do nothing to a database
         # that exists already.
-        connection.execute("PRAGMA page_size = 4096; PRAGMA auto_vacuum = NONE")
-        file.retrying(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
+        statements(connection)("PRAGMA page_size = 4096; PRAGMA auto_vacuum = NONE")
+        file.retrying(lambda: statements(connection)("PRAGMA journal_mode = WAL").fetchall())
     if _version(connection, file.path) == SCHEMA_VERSION and not _missing(connection):
         return
     if not create:
         missing = ", ".join(_missing(connection)) or "the version row of lw_schema"
         raise StoreSchemaError(f"{file.path} lacks {missing} and schema is VERIFY; run this script", ddl=complete_ddl())
-    file.retrying(lambda: connection.execute("BEGIN IMMEDIATE"))
+    file.retrying(lambda: statements(connection)("BEGIN IMMEDIATE"))
     try:
         # Another process may have been first: everything is said again under the lock, and nothing in it minds.
         _version(connection, file.path)
-        connection.execute(complete_ddl()).fetchall()
-        connection.execute("COMMIT")
+        statements(connection)(complete_ddl()).fetchall()
+        statements(connection)("COMMIT")
     except BaseException:
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            statements(connection)("ROLLBACK")
         raise
 
 
 def _version(connection: apsw.Connection, path: str) -> int | None:
     """The version of the tables; None without tables. Raises when it is newer than this code."""
-    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'lw_schema'").fetchall():
+    if not statements(connection)("SELECT 1 FROM sqlite_schema WHERE name = 'lw_schema'").fetchall():
         return None
-    execute: Execute = connection.execute
-    version: int | None = execute("SELECT max(version) FROM lw_schema").fetchone()[0]
+    version: int | None = statements(connection)("SELECT max(version) FROM lw_schema").fetchone()[0]
     if version is not None and version > SCHEMA_VERSION:
         raise StoreSchemaError(
             f"{path} has tables of version {version}, this loopwright knows up to {SCHEMA_VERSION}; nothing was changed;"
@@ -153,5 +158,5 @@ def _version(connection: apsw.Connection, path: str) -> int | None:
 
 
 def _missing(connection: apsw.Connection) -> list[str]:
-    present = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    present = {row[0] for row in statements(connection)("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     return [table for table in TABLES if table not in present]

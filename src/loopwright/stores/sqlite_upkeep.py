@@ -15,13 +15,13 @@ from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..ports.store_admin import StoreProblem
 from . import ownership
 from . import sqlite_statements as sql
-from .sqlite_schema import Execute
+from .sqlite_schema import statements
 from .sqlite_writes import bury
 
 
 def delete(connection: apsw.Connection, session_id: str, *, cascade: bool) -> int:
     """Fences and tombstones in one commit; the rows are left to `sweep`."""
-    execute = connection.execute
+    execute = statements(connection)
     execute("BEGIN IMMEDIATE")
     try:
         if execute(sql.KEY_AND_POSITION, (session_id,)).fetchone() is None:
@@ -40,7 +40,7 @@ def sweep(connection: apsw.Connection) -> bool:
 
     A process that stops in between leaves the rest to the next sweep of anybody.
     """
-    execute = connection.execute
+    execute = statements(connection)
     found = execute(sql.UNSWEPT).fetchone()
     if found is None:
         return False
@@ -63,7 +63,7 @@ def sweep(connection: apsw.Connection) -> bool:
 
 def give_up(connection: apsw.Connection, owner: str, session_ids: Sequence[str]) -> None:
     """Releases this owner's leases, its heartbeat, and rows of owners that died and hold nothing."""
-    execute: Execute = connection.execute
+    execute = statements(connection)
     execute("BEGIN IMMEDIATE")
     try:
         execute(sql.RELEASE, (owner, json.dumps(list(session_ids))))
@@ -84,16 +84,16 @@ def problems(connection: apsw.Connection) -> list[StoreProblem]:
     restore = "restore a backup, or save what can be read with the sqlite3 shell's .recover"
     found: list[StoreProblem] = []
     try:
-        for (line,) in connection.execute("PRAGMA quick_check"):
+        for (line,) in statements(connection)("PRAGMA quick_check"):
             if line != "ok":
                 found.append(StoreProblem(None, str(line), restore))
-        for session_id, position, count, first, last in connection.execute(sql.GAPS):
+        for session_id, position, count, first, last in statements(connection)(sql.GAPS):
             what = f"the head is at position {position}, the journal has {count} records from {first} to {last}"
             found.append(StoreProblem(session_id, what, "export what can be read, then delete the session"))
-        for (session_id,) in connection.execute(sql.HEADS_ASTRAY):
+        for (session_id,) in statements(connection)(sql.HEADS_ASTRAY):
             what = "window start, checkpoint or inbox count of the head do not fit its journal"
             found.append(StoreProblem(session_id, what, "export what can be read, then delete the session"))
-        for (count,) in connection.execute(sql.STRAYS):
+        for (count,) in statements(connection)(sql.STRAYS):
             if count:
                 what = f"{count} records belong to no session"
                 found.append(
@@ -106,4 +106,4 @@ def problems(connection: apsw.Connection) -> list[StoreProblem]:
 
 def _roll_back(connection: apsw.Connection) -> None:
     if connection.in_transaction:
-        connection.execute("ROLLBACK")
+        statements(connection)("ROLLBACK")

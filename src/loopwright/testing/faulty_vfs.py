@@ -60,7 +60,7 @@ class FaultyVfs(apsw.VFS):
         super().xDelete(filename, False)
         self._synced.pop(filename, None)
 
-    def excepthook(self, *_unreported: Any) -> bool:
+    def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> bool:
         """An error that SQLite has no use for is not worth a word: it was asked for."""
         return True
 
@@ -99,14 +99,14 @@ class FaultyFile(apsw.VFSFile):
         self._path = str(name.filename() if isinstance(name, apsw.URIFilename) else name)
         super().__init__("", name, flags)
 
-    def excepthook(self, *_unreported: Any) -> bool:
+    def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> bool:
         """See `FaultyVfs.excepthook`."""
         return True
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - the name SQLite calls
         """Counted; fails when the disk is full and the file would grow."""
         self._vfs.reach(growing=offset + len(data) > self.xFileSize())
-        super().xWrite(data, offset)
+        super().xWrite(data, offset)  # pyright: ignore[reportUnknownMemberType]
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802 - the name SQLite calls
         """Counted."""

@@ -13,7 +13,21 @@ from typing import Any
 
 from ..ports.store import Acquire, EncodedRecord, MarkItem, SessionQuery, Transition
 from ..ports.store_admin import SessionStore
-from .store_kit import TOKEN, StoreKit, Writer, begin, head_of, item, new_session, promise, records, texts, ticks, work
+from .store_kit import (
+    TOKEN,
+    StoreKit,
+    Writer,
+    begin,
+    head_of,
+    item,
+    new_session,
+    promise,
+    records,
+    texts,
+    ticks,
+    until,
+    work,
+)
 
 Call = Callable[[SessionStore, int], Awaitable[Any]]
 
@@ -39,6 +53,7 @@ class CancelPromises:
 
     @promise
     async def test_a_cancelled_commit_happened_completely_or_not_at_all(self, kit: StoreKit) -> None:
+        """Small and large, synced and not, cancelled at every turn."""
         store = kit.open()
         writer = await begin(store)
         big = (EncodedRecord("tool_finished", 1, 10.0, b"x" * 400_000),)
@@ -53,11 +68,14 @@ class CancelPromises:
 
     @promise
     async def test_a_cancelled_commit_does_not_hurt_the_others_of_its_tick(self, kit: StoreKit) -> None:
+        """They get their answers, and these are true."""
         store = kit.open()
         writers = [await begin(store, f"s{n}") for n in range(8)]
         for steps in range(STEPS):
             tasks = [
-                asyncio.ensure_future(_await(functools.partial(store.commit, writer.transition(2, sync=steps % 2 == 0))))
+                asyncio.ensure_future(
+                    _await(functools.partial(store.commit, writer.transition(2, sync=steps % 2 == 0)))
+                )
                 for writer in writers
             ]
             await ticks(steps)
@@ -76,6 +94,7 @@ class CancelPromises:
 
     @promise
     async def test_every_other_call_can_be_cancelled_too(self, kit: StoreKit) -> None:
+        """The writer goes on in between, and nothing is damaged."""
         store = kit.open()
         writer = await begin(store)
         artifact = await store.put_artifact("s", b"x" * 600_000, "text/plain")
@@ -103,11 +122,19 @@ class CancelPromises:
         found = await store.lookup("s")
         assert found.head.inbox_seq == len(found.waiting)
         heads = await store.list(SessionQuery(limit=1000))
-        assert all([len(await texts(store, head.session_id)) == head.position for head in heads])
-        assert list(await store.check()) == []
+        for head in heads:
+            # A cancelled deletion may still be under way.
+            if not head.session_id.startswith("doomed"):
+                assert len(await texts(store, head.session_id)) == head.position
+
+        async def is_sound() -> bool:
+            return list(await store.check()) == []
+
+        await until(is_sound, "cancelled deletions come to their end")
 
     @promise
     async def test_an_acquire_that_was_cancelled_can_be_told_from_the_head(self, kit: StoreKit) -> None:
+        """Either the lease is this owner's or nobody's."""
         store, other = kit.open(), kit.open()
         await store.create(new_session("barrier"))
         for steps in range(STEPS):
@@ -121,6 +148,7 @@ class CancelPromises:
 
     @promise
     async def test_closing_waits_for_calls_whose_tasks_are_gone(self, kit: StoreKit) -> None:
+        """What was begun is finished or was never begun."""
         store = kit.open()
         writer = await begin(store)
         task = asyncio.ensure_future(_await(functools.partial(store.commit, writer.transition(2, sync=True))))
@@ -145,7 +173,7 @@ async def _settle(store: SessionStore, writer: Writer, mark: str, count: int) ->
             committed = await store.commit(
                 Transition(session_id="s", expect=expect, lease=writer.lease, records=records(1))
             )
-        except Exception as error:  # noqa: BLE001 - any refusal but "moved" is raised again
+        except Exception as error:
             if type(error).__name__ != "SessionMovedError" or expect != writer.position:
                 raise
             continue

@@ -7,6 +7,7 @@ Read next: `store_lease_promises.py`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 from msgspec import structs
 
@@ -21,6 +22,7 @@ from ..model.errors import (
 from ..model.usage import Usage
 from ..ports.store import (
     Acquire,
+    Committed,
     CreateSession,
     DropSession,
     EncodedRecord,
@@ -54,6 +56,7 @@ class CommitPromises:
 
     @promise
     async def test_a_new_session_is_its_records_and_an_idle_head(self, kit: StoreKit) -> None:
+        """What `create` answers is what every client sees."""
         store = kit.open()
         head = await store.create(new_session(title="T", parent_id=None, kind="goal", lifecycle="detached", at=7.0))
         assert head == await head_of(kit.open())
@@ -69,6 +72,7 @@ class CommitPromises:
 
     @promise
     async def test_an_id_is_used_once(self, kit: StoreKit) -> None:
+        """Also when the second creation differs."""
         store = kit.open()
         await store.create(new_session())
         with raises(SessionExistsError):
@@ -77,6 +81,7 @@ class CommitPromises:
 
     @promise
     async def test_an_acknowledged_transition_is_seen_by_every_later_read(self, kit: StoreKit) -> None:
+        """By other clients too, in order, in whole or in part."""
         store, other = kit.open(), kit.open()
         writer = await begin(store)
         committed = await writer.write(3)
@@ -89,6 +94,7 @@ class CommitPromises:
 
     @promise
     async def test_a_transition_at_another_position_writes_nothing(self, kit: StoreKit) -> None:
+        """Neither behind the end nor after it."""
         writer = await begin(kit.open())
         for expect in (0, 1, 3):
             with raises(SessionMovedError) as caught:
@@ -126,6 +132,7 @@ class CommitPromises:
 
     @promise
     async def test_one_refused_transition_of_a_tick_does_not_touch_the_others(self, kit: StoreKit) -> None:
+        """They may share a transaction, not a fate."""
         store = kit.open()
         writers = [await begin(store, f"s{n}") for n in range(6)]
         offered = [writer.transition(2) for writer in writers]
@@ -149,7 +156,8 @@ class CommitPromises:
         """Small and large, synced and not: whichever way a store takes for each, none may overtake another."""
         store = kit.open()
         writer = await begin(store)
-        offered, expect = [], writer.position
+        offered: list[Awaitable[Committed]] = []
+        expect = writer.position
         for n in range(40):
             body = b'{"n":%d,"pad":"%s"}' % (n, b"x" * (400_000 if n % 13 == 5 else 10))
             one = (EncodedRecord("user_message_added", 1, 10.0, body),)
@@ -162,6 +170,7 @@ class CommitPromises:
 
     @promise
     async def test_a_head_change_changes_what_it_names_and_adds_the_totals(self, kit: StoreKit) -> None:
+        """None and zero leave the head as it is."""
         store = kit.open()
         writer = await begin(store)
         await writer.write(head=HeadChange(window_start=1, checkpoint=2, min_format=3, title="T", sends=1))
@@ -175,6 +184,7 @@ class CommitPromises:
 
     @promise
     async def test_the_inbox_condition_is_checked_last_and_writes_nothing(self, kit: StoreKit) -> None:
+        """The order of checks is what a caller's reaction depends on."""
         store = kit.open()
         writer = await begin(store)
         await writer.write(if_inbox=0)
@@ -193,6 +203,7 @@ class CommitPromises:
 
     @promise
     async def test_bodies_of_any_size_and_bytes_come_back_as_they_were(self, kit: StoreKit) -> None:
+        """Empty, NUL, invalid UTF-8, over a megabyte."""
         store = kit.open()
         bodies = [
             b"",
@@ -211,6 +222,7 @@ class CommitPromises:
 
     @promise
     async def test_many_sessions_commit_at_once_and_nothing_is_lost_or_doubled(self, kit: StoreKit) -> None:
+        """From two clients, synced and not."""
         clients = [kit.open(), kit.open()]
 
         async def run(n: int) -> None:
@@ -226,6 +238,7 @@ class CommitPromises:
 
     @promise
     async def test_an_acquire_can_carry_the_whole_transition_and_release(self, kit: StoreKit) -> None:
+        """Afterwards its lease is worth nothing."""
         store = kit.open()
         await store.create(new_session())
         one = Transition(

@@ -33,6 +33,7 @@ class FamilyPromises:
 
     @promise
     async def test_a_child_is_made_with_the_transition_that_wants_it(self, kit: StoreKit) -> None:
+        """Making it again is ignored."""
         store = kit.open()
         writer = await begin(store)
         child = new_session("child", parent_id="s", lifecycle="ephemeral", records=records(3))
@@ -45,6 +46,7 @@ class FamilyPromises:
 
     @promise
     async def test_an_ephemeral_child_is_dropped_with_a_transition(self, kit: StoreKit) -> None:
+        """Its writer is fenced, its id is never used again."""
         store, other = kit.open(), kit.open()
         writer = await begin(store)
         await writer.apply(CreateSession(new_session("child", parent_id="s", lifecycle="ephemeral")))
@@ -63,6 +65,7 @@ class FamilyPromises:
 
     @promise
     async def test_deletion_fences_the_writer_and_never_frees_the_id(self, kit: StoreKit) -> None:
+        """Nothing of the session can be reached any more."""
         store, other = kit.open(), kit.open()
         writer = await begin(store)
         await writer.apply(PutTimer("t", 1.0, b"{}"))
@@ -86,6 +89,7 @@ class FamilyPromises:
 
     @promise
     async def test_deletion_takes_the_family_and_leaves_the_detached(self, kit: StoreKit) -> None:
+        """Those lose their parent."""
         store = kit.open()
         await store.create(new_session("root"))
         for name, parent, lifecycle in (
@@ -106,6 +110,7 @@ class FamilyPromises:
 
     @promise
     async def test_a_long_journal_is_deleted_while_others_write(self, kit: StoreKit) -> None:
+        """Deleting goes in batches."""
         store = kit.open()
         writer = await begin(store, "long")
         for _ in range(3):
@@ -120,6 +125,7 @@ class FamilyPromises:
 
     @promise
     async def test_timers_are_armed_moved_and_dropped_with_transitions(self, kit: StoreKit) -> None:
+        """Due ones are found oldest first."""
         store = kit.open()
         writer = await begin(store)
         await writer.apply(PutTimer("a", 5.0, b"a"), PutTimer("b", 3.0, b"b"), PutTimer("c", 50.0, b"c"))
@@ -140,6 +146,7 @@ class ClaimPromises:
 
     @promise
     async def test_work_is_claimable_when_nobody_alive_does_it(self, kit: StoreKit) -> None:
+        """Running and free, or idle with something to do."""
         store, dead = kit.open(), kit.open()
         await begin(store, "running-and-held")
         await begin(dead, "held-by-the-dead", ttl_s=3600.0)
@@ -158,6 +165,7 @@ class ClaimPromises:
 
     @promise
     async def test_claiming_is_limited_to_known_agents_and_formats_oldest_first(self, kit: StoreKit) -> None:
+        """What this process cannot run is left to others."""
         store = kit.open()
         for n, name in enumerate(("c", "a", "b")):
             await store.create(new_session(name, at=float(n), records=()))
@@ -175,6 +183,7 @@ class ClaimPromises:
 
     @promise
     async def test_nothing_is_locked_by_claiming_and_the_first_commit_decides(self, kit: StoreKit) -> None:
+        """Two may claim the same."""
         one, two = kit.open(), kit.open()
         writer = await begin(one)
         await writer.write(release=True)
@@ -185,6 +194,7 @@ class ClaimPromises:
 
     @promise
     async def test_sessions_are_listed_newest_first_and_page_by_page(self, kit: StoreKit) -> None:
+        """Each filter, and all pages together are the whole."""
         store = kit.open()
         for n in range(7):
             agent = "odd" if n % 2 else "even"
@@ -205,6 +215,7 @@ class ClaimPromises:
 
     @promise
     async def test_taking_what_was_claimed_twice_is_moved(self, kit: StoreKit) -> None:
+        """The second of two claimers writes nothing."""
         one, two = kit.open(), kit.open()
         await one.create(new_session())
         await one.enqueue("s", item("x"))

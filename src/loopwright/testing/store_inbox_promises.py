@@ -18,6 +18,7 @@ class InboxPromises:
 
     @promise
     async def test_an_item_waits_in_order_of_arrival_until_it_is_taken(self, kit: StoreKit) -> None:
+        """Whoever stored it, and whoever asks."""
         store, other = kit.open(), kit.open()
         writer = await begin(store)
         first = await other.enqueue("s", item("b", body=b"first \0 body"))
@@ -39,6 +40,7 @@ class InboxPromises:
 
     @promise
     async def test_a_known_id_is_a_duplicate_for_life(self, kit: StoreKit) -> None:
+        """Waiting, taken or marked, also after everything was closed."""
         store = kit.open()
         writer = await begin(store)
         await store.enqueue("s", item("x"))
@@ -57,6 +59,7 @@ class InboxPromises:
 
     @promise
     async def test_an_item_is_taken_once(self, kit: StoreKit) -> None:
+        """A second taking, or taking what never came, refuses the whole transition."""
         store = kit.open()
         writer = await begin(store)
         await store.enqueue("s", item("x"))
@@ -96,6 +99,7 @@ class InboxPromises:
 
     @promise
     async def test_the_same_id_from_many_at_once_is_accepted_once(self, kit: StoreKit) -> None:
+        """From two clients."""
         clients = [kit.open(), kit.open()]
         await clients[0].create(new_session())
         answers = await asyncio.gather(*(clients[n % 2].enqueue("s", item("x")) for n in range(20)))
@@ -104,6 +108,7 @@ class InboxPromises:
 
     @promise
     async def test_operations_ride_with_an_item_or_not_at_all(self, kit: StoreKit) -> None:
+        """Only those that need no lease."""
         store = kit.open()
         await store.create(new_session())
         await store.create(new_session("other"))
@@ -119,6 +124,7 @@ class InboxPromises:
 
     @promise
     async def test_an_item_for_another_session_rides_with_a_transition(self, kit: StoreKit) -> None:
+        """Ignored when its id is known there or nobody is there."""
         store = kit.open()
         writer = await begin(store)
         await store.create(new_session("other"))
@@ -132,6 +138,7 @@ class InboxPromises:
 
     @promise
     async def test_an_item_for_nobody_is_said_to_be_for_nobody(self, kit: StoreKit) -> None:
+        """Never created and deleted are different things."""
         store = kit.open()
         with raises(SessionNotFoundError):
             await store.enqueue("nobody", item())

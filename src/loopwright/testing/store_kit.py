@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
@@ -69,7 +69,8 @@ def new_session(session_id: str = "s", **fields: Any) -> NewSession:
 
 def work(*agent_names: str, now: float = 0.0, **fields: Any) -> ClaimQuery:
     """What can be claimed of these agents; of "default" when none is named."""
-    return ClaimQuery(**({"agent_names": agent_names or ("default",), "max_format": 1, "now": now} | fields))
+    given: dict[str, Any] = {"agent_names": agent_names or ("default",), "max_format": 1, "now": now}
+    return ClaimQuery(**(given | fields))
 
 
 class Caught(Struct):
@@ -79,7 +80,7 @@ class Caught(Struct):
 
 
 @contextmanager
-def raises(kind: type[E]) -> Iterator[Caught]:
+def raises(kind: type[E]) -> Generator[Caught, None, None]:
     """The block must raise exactly this kind of error."""
     caught = Caught()
     try:
@@ -201,7 +202,7 @@ class StoreMaker:
         return self.make_store(place)
 
     @contextmanager
-    def place(self) -> Iterator[Path]:
+    def place(self) -> Generator[Path, None, None]:
         """Where the data of one test lives."""
         with tempfile.TemporaryDirectory(prefix="store-suite-") as folder:
             yield Path(folder)
@@ -220,10 +221,10 @@ def promise(
             finally:
                 await kit.aclose()
 
-    @functools.wraps(body)
-    def test(suite: StoreMaker, *args: P.args, **kwargs: P.kwargs) -> None:
+    def test(suite: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
         asyncio.run(kept(suite, *args, **kwargs))
 
-    # A test runner that looks through the wrapper would take the kit for a fixture.
+    # Named like the body, but without a way back to it: a test runner would take the kit for a fixture.
+    functools.update_wrapper(test, body)
     del test.__dict__["__wrapped__"]
     return test

@@ -12,7 +12,19 @@ import threading
 from ..model.errors import SessionBusyError, SessionFencedError, SessionMovedError, UsageError
 from ..ports.store import HeadChange
 from ..ports.store_admin import SessionStore
-from .store_kit import DEADLINE_S, StoreKit, acquire, begin, head_of, new_session, promise, raises, texts, until
+from .store_kit import (
+    DEADLINE_S,
+    StoreKit,
+    StoreMaker,
+    acquire,
+    begin,
+    head_of,
+    new_session,
+    promise,
+    raises,
+    texts,
+    until,
+)
 
 SHORT_S = 0.15
 """A lease that is meant to expire."""
@@ -23,6 +35,7 @@ class LeasePromises:
 
     @promise
     async def test_a_live_holder_keeps_others_out_before_they_write(self, kit: StoreKit) -> None:
+        """The refusal names the holder and when to ask again."""
         holder, other = kit.open(), kit.open()
         await begin(holder, ttl_s=30.0)
         with raises(SessionBusyError) as caught:
@@ -35,12 +48,14 @@ class LeasePromises:
 
     @promise
     async def test_busy_is_said_before_moved(self, kit: StoreKit) -> None:
+        """A busy session's position is not the caller's concern."""
         await begin(kit.open())
         with raises(SessionBusyError):
             await acquire(kit.open(), expect=77)
 
     @promise
     async def test_a_released_lease_is_free_and_no_takeover(self, kit: StoreKit) -> None:
+        """Giving back is not dying."""
         holder, other = kit.open(), kit.open()
         writer = await begin(holder)
         await writer.write(release=True)
@@ -53,6 +68,7 @@ class LeasePromises:
 
     @promise
     async def test_epoch_and_token_must_both_match(self, kit: StoreKit) -> None:
+        """An epoch can be guessed, a token cannot."""
         writer = await begin(kit.open())
         lease = writer.lease
         for wrong in (type(lease)(lease.epoch, b"another-token"), type(lease)(lease.epoch + 1, lease.token)):
@@ -62,6 +78,7 @@ class LeasePromises:
 
     @promise
     async def test_an_expired_lease_is_taken_and_its_holder_fenced(self, kit: StoreKit) -> None:
+        """The late holder has written nothing."""
         holder, other = kit.open(), kit.open()
         writer = await begin(holder, ttl_s=SHORT_S)
 
@@ -77,6 +94,7 @@ class LeasePromises:
 
     @promise
     async def test_an_expired_holder_goes_on_when_nobody_took_the_lease(self, kit: StoreKit) -> None:
+        """Expiry allows a takeover; it is not one."""
         holder, other = kit.open(), kit.open()
         writer = await begin(holder, ttl_s=SHORT_S)
 
@@ -97,6 +115,7 @@ class LeasePromises:
 
     @promise
     async def test_takeovers_count_until_a_record_is_progress(self, kit: StoreKit) -> None:
+        """Notes about a recovery are not progress."""
         await kit.open().create(new_session())
         for count in range(3):
             store = kit.open()
@@ -111,6 +130,7 @@ class LeasePromises:
 
     @promise
     async def test_the_owner_may_take_its_own_lease_again(self, kit: StoreKit) -> None:
+        """A new epoch fences the old one, and it is no takeover."""
         store = kit.open()
         first = await begin(store)
         again = await acquire(store, token=b"a second token")
@@ -120,6 +140,7 @@ class LeasePromises:
 
     @promise
     async def test_of_two_that_acquire_at_once_one_wins(self, kit: StoreKit) -> None:
+        """The others have written nothing."""
         clients = [kit.open() for _ in range(4)]
         await clients[0].create(new_session())
         outcomes = await asyncio.gather(
@@ -131,11 +152,12 @@ class LeasePromises:
         assert len(await texts(clients[0])) == 2
 
 
-class RenewalPromises:
+class RenewalPromises(StoreMaker):
     """A heartbeat keeps an owner alive, from wherever it beats."""
 
     @promise
     async def test_renewal_keeps_every_lease_and_answers_what_it_saw(self, kit: StoreKit) -> None:
+        """One call for all; a shorter renewal takes nothing away."""
         holder, other = kit.open(), kit.open()
         for name in ("a", "b"):
             await begin(holder, name, ttl_s=1.0)
@@ -147,6 +169,7 @@ class RenewalPromises:
 
     @promise
     async def test_renewal_works_from_a_loop_in_another_thread(self, kit: StoreKit) -> None:
+        """While the store's own loop is writing."""
         holder, other = kit.open(), kit.open()
         writer = await begin(holder, ttl_s=1.0)
         seen: list[object] = []
@@ -164,6 +187,7 @@ class RenewalPromises:
 
     @promise
     async def test_closing_gives_the_leases_back_without_a_takeover(self, kit: StoreKit) -> None:
+        """However long they would have lived."""
         holder, other = kit.open(), kit.open()
         await begin(holder, ttl_s=3600.0)
         await holder.aclose()
@@ -173,16 +197,18 @@ class RenewalPromises:
 
     @promise
     async def test_identity_is_of_the_data_and_owner_of_the_object(self, kit: StoreKit) -> None:
+        """Actors are keyed by identity, leases by owner."""
         first, second = kit.open(), kit.open()
         assert first.identity == second.identity
         assert first.owner != second.owner
-        with self.place() as elsewhere:  # type: ignore[attr-defined]
-            third: SessionStore = self.make_store(elsewhere)  # type: ignore[attr-defined]
+        with self.place() as elsewhere:
+            third = self.make_store(elsewhere)
             assert third.identity != first.identity
             await third.aclose()
 
     @promise
     async def test_a_call_from_another_event_loop_is_refused(self, kit: StoreKit) -> None:
+        """And the store stays usable on its own."""
         store = kit.open()
         await begin(store)
 

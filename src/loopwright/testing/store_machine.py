@@ -9,10 +9,11 @@ Read next: `stores/memory_rules.py`, the model.
 from __future__ import annotations
 
 import asyncio
+import functools
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from hypothesis import strategies as st
@@ -25,9 +26,12 @@ from ..ports.store import (
     CreateSession,
     DropSession,
     DropTimer,
+    EncodedRecord,
     HeadChange,
+    InboxItem,
     Lease,
     MarkItem,
+    NewSession,
     Op,
     PutItem,
     PutTimer,
@@ -45,6 +49,23 @@ Answer: TypeAlias = Any
 CLIENTS = 3
 TTL_S = 1000.0
 
+
+def _item(item_id: str, at: float) -> InboxItem:
+    return item(item_id, at=at)
+
+
+def _session(name: str, parent: str | None, lifecycle: str, at: float) -> NewSession:
+    return new_session(name, parent_id=parent, lifecycle=lifecycle, at=at)
+
+
+def _taking(item_ids: list[str]) -> TakeItems:
+    return TakeItems(tuple(item_ids))
+
+
+def _record(text: str, at: float) -> EncodedRecord:
+    return record(text, at=at)
+
+
 sessions = st.sampled_from(["a", "b", "c", "d"])
 items = st.sampled_from(["i1", "i2", "i3", "i4"])
 timers = st.sampled_from(["t1", "t2"])
@@ -53,12 +74,12 @@ clients = st.integers(0, CLIENTS - 1)
 tokens = st.sampled_from([b"token-one", b"token-two"])
 
 puts: st.SearchStrategy[Op] = st.one_of(
-    st.builds(PutItem, sessions, st.builds(lambda id_, at: item(id_, at=at), items, times)),
+    st.builds(PutItem, sessions, st.builds(_item, items, times)),
     st.builds(PutTimer, timers, times, st.binary(max_size=5)),
     st.builds(DropTimer, timers),
 )
 child_sessions = st.builds(
-    lambda name, parent, life, at: new_session(name, parent_id=parent, lifecycle=life, at=at),
+    _session,
     sessions,
     st.one_of(st.none(), sessions),
     st.sampled_from(["ephemeral", "linked", "detached"]),
@@ -66,7 +87,7 @@ child_sessions = st.builds(
 )
 leased: st.SearchStrategy[Op] = st.one_of(
     puts,
-    st.builds(lambda ids: TakeItems(tuple(ids)), st.lists(items, min_size=1, max_size=2)),
+    st.builds(_taking, st.lists(items, min_size=1, max_size=2)),
     st.builds(MarkItem, items),
     st.builds(CreateSession, child_sessions),
     st.builds(DropSession, sessions),
@@ -80,7 +101,7 @@ changes = st.builds(
     progress=st.booleans(),
     title=st.sampled_from([None, "T"]),
 )
-record_lists = st.lists(st.builds(lambda text, at: record(text, at=at), st.text("xyz", max_size=4), times), max_size=10)
+record_lists = st.lists(st.builds(_record, st.text("xyz", max_size=4), times), max_size=10)
 
 
 def comparable(answer: Any, owners: Sequence[str]) -> Answer:
@@ -92,9 +113,15 @@ def comparable(answer: Any, owners: Sequence[str]) -> Answer:
 
 
 def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: bool(part) if key == "expires_in_s" else _rounded(part) for key, part in value.items()}
-    return [_rounded(part) for part in value] if isinstance(value, list) else value
+    match value:
+        case dict():
+            parts = cast("dict[str, Any]", value).items()
+            return {key: bool(part) if key == "expires_in_s" else _rounded(part) for key, part in parts}
+        case list():
+            listed: list[Any] = value
+            return [_rounded(part) for part in listed]
+        case _:
+            return value
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -129,7 +156,9 @@ class StoreMachine(RuleBasedStateMachine):
         late=st.sampled_from([0, 0, 0, 0, 1]),
         records=record_lists,
         change=changes,
-        shape=st.tuples(st.lists(leased, max_size=3), st.booleans(), st.sampled_from([None, None, 0, 1]), st.booleans()),
+        shape=st.tuples(
+            st.lists(leased, max_size=3), st.booleans(), st.sampled_from([None, None, 0, 1]), st.booleans()
+        ),
     )
     def commit(
         self, client: int, session_id: str, lease: Any, late: int, records: Any, change: HeadChange, shape: Any
@@ -192,8 +221,8 @@ class StoreMachine(RuleBasedStateMachine):
     def journals_are_equal(self) -> None:
         """Every session, read whole and looked up, is the same on both sides."""
         for session_id in ("a", "b", "c", "d") if self._both[0] else ():
-            self._compare(0, lambda store, id_=session_id: store.read(id_))  # type: ignore[misc]
-            self._compare(1, lambda store, id_=session_id: store.lookup(id_, item_id="i1"))  # type: ignore[misc]
+            self._compare(0, functools.partial(_read, session_id))
+            self._compare(1, functools.partial(_look_up, session_id))
 
     def teardown(self) -> None:
         """The store finds nothing wrong with itself, and closes."""
@@ -207,11 +236,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _position(self, session_id: str) -> int:
         answer = self._answer(0, 0, lambda store: store.lookup(session_id))
-        return answer["head"]["position"] if isinstance(answer, dict) else 0
+        return int(cast("dict[str, Any]", answer)["head"]["position"]) if isinstance(answer, dict) else 0
 
-    def _compare(
-        self, client: int, call: Callable[[SessionStore], Awaitable[Any]], *, ordered: bool = True
-    ) -> Answer:
+    def _compare(self, client: int, call: Callable[[SessionStore], Awaitable[Any]], *, ordered: bool = True) -> Answer:
         expected, got = (self._answer(side, client, call) for side in (0, 1))
         if not ordered:
             expected, got = _sorted(expected), _sorted(got)
@@ -232,14 +259,27 @@ class StoreMachine(RuleBasedStateMachine):
         return store
 
 
+def _read(session_id: str, store: SessionStore) -> Awaitable[Any]:
+    return store.read(session_id)
+
+
+def _look_up(session_id: str, store: SessionStore) -> Awaitable[Any]:
+    return store.lookup(session_id, item_id="i1")
+
+
 async def _made(call: Callable[[SessionStore], Awaitable[Any]], store: SessionStore) -> Any:
     return await call(store)
 
 
 def _sorted(answer: Answer) -> Answer:
-    if isinstance(answer, dict):
-        return {key: _sorted(part) for key, part in answer.items()}
-    return sorted(answer, key=repr) if isinstance(answer, list) else answer
+    match answer:
+        case dict():
+            return {key: _sorted(part) for key, part in cast("dict[str, Any]", answer).items()}
+        case list():
+            listed: list[Any] = answer
+            return sorted(listed, key=repr)
+        case _:
+            return answer
 
 
 def store_machine(make_store: Callable[[Path], SessionStore]) -> type[StoreMachine]:

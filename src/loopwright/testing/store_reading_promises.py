@@ -40,6 +40,7 @@ class ReadingPromises:
 
     @promise
     async def test_a_read_is_a_prefix_without_gaps(self, kit: StoreKit) -> None:
+        """While another client writes."""
         store, other = kit.open(), kit.open()
         writer = await begin(store)
         done = asyncio.Event()
@@ -61,6 +62,7 @@ class ReadingPromises:
 
     @promise
     async def test_unknown_and_deleted_sessions_are_told_apart(self, kit: StoreKit) -> None:
+        """In every call that names one."""
         store = kit.open()
         await store.create(new_session("gone"))
         await store.delete("gone")
@@ -76,6 +78,7 @@ class ReadingPromises:
 
     @promise
     async def test_what_was_acknowledged_is_there_after_closing_and_opening(self, kit: StoreKit) -> None:
+        """What was offered before the closing, too."""
         store = kit.open()
         writer = await begin(store)
         offered = [store.commit(writer.transition(2, release=True, sync=True)), store.enqueue("s", item())]
@@ -91,6 +94,7 @@ class ReadingPromises:
 
     @promise
     async def test_what_was_acknowledged_survives_being_abandoned(self, kit: StoreKit) -> None:
+        """A killed process loses no acknowledged commit, synced or not."""
         store = kit.open()
         writer = await begin(store)
         for n in range(10):
@@ -109,6 +113,7 @@ class ArtifactPromises:
 
     @promise
     async def test_an_artifact_comes_back_whole_and_in_parts(self, kit: StoreKit) -> None:
+        """Across the borders of its rows."""
         store, other = kit.open(), kit.open()
         await store.create(new_session())
         data = bytes(range(256)) * 4_000 + b"end"
@@ -123,6 +128,7 @@ class ArtifactPromises:
 
     @promise
     async def test_equal_content_of_one_session_is_one_artifact(self, kit: StoreKit) -> None:
+        """Also when it is put several times at once."""
         store = kit.open()
         for name in ("s", "t"):
             await store.create(new_session(name))
@@ -136,6 +142,7 @@ class ArtifactPromises:
 
     @promise
     async def test_an_empty_artifact_and_an_unknown_one_differ(self, kit: StoreKit) -> None:
+        """b"" is data, None is not."""
         store = kit.open()
         await store.create(new_session())
         empty = await store.put_artifact("s", b"", "text/plain")
@@ -145,6 +152,7 @@ class ArtifactPromises:
 
     @promise
     async def test_started_once_calls_without_an_outcome_are_listed(self, kit: StoreKit) -> None:
+        """Oldest first; those the model was told about are marked."""
         store = kit.open()
         writer = await begin(store)
         for call in ("done", "open", "told", "failed"):
@@ -168,6 +176,7 @@ class ArtifactPromises:
 
     @promise
     async def test_a_sound_store_has_no_problems_and_its_ddl_can_be_said_twice(self, kit: StoreKit) -> None:
+        """The check finds no fault where there is none."""
         store = kit.open()
         writer = await begin(store)
         await writer.write(5, release=True)

@@ -16,6 +16,11 @@ from loopwright.stores.sqlite import SqliteStore
 TOKEN = b"0123456789abcdef"
 
 
+def say(word: str) -> None:
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
 def one(text: str) -> tuple[EncodedRecord, ...]:
     return (EncodedRecord("fact", 1, 1.0, text.encode()),)
 
@@ -48,7 +53,7 @@ async def hold(path: str, session_id: str, ttl_s: float) -> None:
     taken = await store.commit(
         Transition(session_id=session_id, expect=position, lease=Acquire(TOKEN, ttl_s), records=one("held"), sync=True)
     )
-    print("holding", flush=True)
+    say("holding")
     loop = asyncio.get_running_loop()
     while await loop.run_in_executor(None, sys.stdin.readline):
         try:
@@ -60,9 +65,9 @@ async def hold(path: str, session_id: str, ttl_s: float) -> None:
                     records=one("late"),
                 )
             )
-            print("committed", flush=True)
+            say("committed")
         except LoopwrightError as error:
-            print(error.code, flush=True)
+            say(error.code)
 
 
 if __name__ == "__main__":

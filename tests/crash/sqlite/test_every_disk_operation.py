@@ -81,7 +81,7 @@ async def run(store: SqliteStore) -> int:
     """Steps acknowledged until the first error."""
     acknowledged = 0
     try:
-        async for acknowledged in script(store):
+        async for acknowledged in script(store):  # noqa: B007 - the last one is what is asked for
             pass
     except LoopwrightError:
         pass
@@ -105,9 +105,7 @@ async def verify(path: Path, at_least: int, at_most: int) -> None:
         assert len(found.waiting) == (1 if found.item_position == -1 else 0)
         again = Acquire(b"another-token-00", 60.0)
         extra = EncodedRecord("fact", 1, 3.0, b"went on")
-        await store.commit(
-            Transition(session_id="s", expect=len(bodies), lease=again, records=(extra,), sync=True)
-        )
+        await store.commit(Transition(session_id="s", expect=len(bodies), lease=again, records=(extra,), sync=True))
         assert (await store.read("s"))[-1].body == b"went on"
     finally:
         store.abandon()
