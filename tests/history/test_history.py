@@ -1,0 +1,93 @@
+"""Journals of every released format: still readable, and they still mean what they meant."""
+
+from __future__ import annotations
+
+import json
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from loopwright.core.pairing import problem, role_of
+from loopwright.core.result import result_of
+from loopwright.core.state import State, facts_of, fold
+from loopwright.engine.journal import load_state
+from loopwright.model.codec import CURRENT_FORMAT, decode_record, encode_record, format_of
+from loopwright.model.errors import StructuredOutputError
+from loopwright.model.records import Record, StateCheckpointed
+from loopwright.ports.store import StoredRecord
+
+JOURNALS = Path(__file__).parent / "journals"
+FILES = sorted(JOURNALS.glob("format_*.jsonl"))
+
+
+def rows_of(path: Path) -> Iterator[StoredRecord]:
+    for line in path.read_text("ascii").splitlines():
+        row = json.loads(line)
+        yield StoredRecord(row["position"], row["kind"], row["version"], row["at"], row["body"].encode())
+
+
+def state_of(path: Path) -> State:
+    return load_state("history", list(rows_of(path)))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_every_record_ever_written_can_be_read(path: Path) -> None:
+    for row in rows_of(path):
+        record = decode_record(row.kind, row.version, row.body)
+        assert record.__struct_config__.tag == row.kind
+        assert format_of(row.kind, row.version) <= CURRENT_FORMAT
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_a_stored_session_of_any_version_can_be_sent(path: Path) -> None:
+    state = state_of(path)
+    assert problem(state.messages) is None
+    assert (state.lost_answers, state.dropped, state.batch) == ([], [], [])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_an_old_checkpoint_holds_the_facts_of_its_fold(path: Path) -> None:
+    rows = list(rows_of(path))
+    for row in rows:
+        record = decode_record(row.kind, row.version, row.body)
+        if isinstance(record, StateCheckpointed):
+            before = [(decode_record(r.kind, r.version, r.body), r.at) for r in rows[: row.position]]
+            assert facts_of(record) == fold(before).facts
+
+
+def test_there_is_a_journal_of_every_format_and_the_newest_holds_every_kind() -> None:
+    assert [p.stem for p in FILES] == [f"format_{n}" for n in range(1, CURRENT_FORMAT + 1)]
+    kinds = {kind.__struct_config__.tag for kind in typing.get_args(Record)}
+    assert {row.kind for row in rows_of(FILES[-1])} == kinds
+
+
+def test_records_of_the_newest_version_are_still_written_with_the_same_bytes() -> None:
+    for row in rows_of(FILES[-1]):
+        record = decode_record(row.kind, row.version, row.body)
+        assert encode_record(record) == (row.kind, row.version, row.body)
+
+
+def test_format_1_means_what_it_meant() -> None:
+    state = state_of(JOURNALS / "format_1.jsonl")
+    assert summary(state) == json.loads((JOURNALS / "format_1.expected.json").read_text("ascii"))
+    result = result_of(state)
+    assert isinstance(result.error, StructuredOutputError)
+    assert result.error.reason == "no_json"
+
+
+def summary(state: State) -> dict[str, Any]:
+    """What a host could see of a session."""
+    facts = state.facts
+    return {
+        "session": [facts.session_id, facts.agent_name, facts.system_prompt, facts.metadata],
+        "sends": facts.sends,
+        "usage": msgspec.to_builtins(facts.usage),
+        "checkpoint": facts.checkpoint,
+        "position": state.position,
+        "last": [facts.send.finished.outcome, facts.send.rounds] if facts.send and facts.send.finished else None,
+        "messages": [[role_of(m), getattr(m, "text", ""), getattr(m, "ok", None)] for m in state.messages],
+    }
