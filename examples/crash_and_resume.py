@@ -14,11 +14,15 @@ DIE = "--die" in sys.argv
 
 
 @tool(effect="once")
-async def bake(what: str) -> str:
+def bake(what: str) -> str:
     """Bake something."""
     with DONE.open("a") as file:
         file.write(what + "\n")
     return f"one {what}"
+
+
+def baked() -> list[str]:
+    return DONE.read_text().split()
 
 
 @tool(effect="idempotent")
@@ -37,7 +41,7 @@ async def main() -> None:
             await loop.send("Prepare the party.", session_id="party")
         for recovered in await loop.recover():  # every interrupted session that this program knows how to run
             print(recovered.session_id, "|", recovered.result.status, "|", recovered.result.final_text)
-        print("baked:", DONE.read_text().split())
+        print("baked:", baked())
 
 
 if not DIE:

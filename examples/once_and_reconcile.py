@@ -17,14 +17,18 @@ BANK = Path("bank.txt")
 DIE = "--die" in sys.argv
 
 
+def payments() -> list[str]:
+    return BANK.read_text().splitlines() if BANK.exists() else []
+
+
 def ask_the_bank(call) -> str | None:
     """What the bank knows of the key; None would mean: nobody knows, tell the model so."""
-    known = BANK.read_text() if BANK.exists() else ""
-    return "paid (the bank confirms it)" if call.idempotency_key in known else "not paid; safe to try again"
+    known = any(call.idempotency_key in payment for payment in payments())
+    return "paid (the bank confirms it)" if known else "not paid; safe to try again"
 
 
 @tool(effect="once", reconcile=ask_the_bank)
-async def pay(order: str, cents: int, ctx: ToolContext) -> str:
+def pay(order: str, cents: int, ctx: ToolContext) -> str:
     """Pay an order."""
     with BANK.open("a") as file:
         file.write(f"{order} {cents} {ctx.idempotency_key}\n")
@@ -45,7 +49,7 @@ async def main() -> None:
             await loop.send("Pay order A-1.", session_id="order-A-1")
         result = await loop.resume("order-A-1")
         print(result.status, "|", result.final_text)
-        print("payments:", len(BANK.read_text().splitlines()))
+        print("payments:", len(payments()))
 
 
 if not DIE:
