@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from typing import Any, TypeGuard, TypeVar
 
 from .config import AgentLoopConfig
+from .core.decide import Limits
 from .core.result import FollowUpQueued, StatefulResult
 from .engine.actor import ACTORS
 from .engine.admission import Admission, SendOptions
@@ -21,6 +22,7 @@ from .engine.bus import AgentEventBus
 from .engine.draining import InFlight
 from .engine.hooks import AgentHooks
 from .engine.inspection import SessionStats, pending_of, read_messages, stats_of
+from .engine.keeper import LeaseKeeper
 from .engine.kernel import Kernel
 from .engine.recovery import Recovered, recover
 from .engine.watching import watch
@@ -80,15 +82,19 @@ class StatefulAgentLoop:
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
         service: LLMService = _late("transports.service_factory").create_llm_service(llm) if isinstance(llm, str) else llm
         self._store = store or open_store(_path(dsn), schema=schema, durability=durability)
+        settings = config or AgentLoopConfig()
         self._kernel = Kernel(
             store=self._store,
             llm=service,
             tools=_registry(tools),
-            config=config or AgentLoopConfig(),
+            config=settings,
             hooks=hooks or AgentHooks(),
             bus=event_bus or AgentEventBus(),
             ambient=ambient or RealAmbient(),
-            validate=_validate,
+            limits=Limits(
+                max_continuations=settings.max_continuations, max_corrections=settings.max_corrections, validate=_validate
+            ),
+            keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
         )
         self._admission = Admission(self._kernel)
         self._answers = Answers(self._kernel, self._admission)

@@ -27,6 +27,11 @@ ALLOWED = {
     "functools",
     "importlib",
     "itertools",
+    "_stat",  # these five come with every interpreter that runs `site`
+    "genericpath",
+    "os",
+    "posixpath",
+    "stat",
     "keyword",
     "operator",
     "re",

@@ -32,6 +32,8 @@ SHARED_MODULE_NAMES: dict[str, str] = {
 
 # Dotted name, or `prefix.*` → why.
 WIDE_CLASSES: dict[str, str] = {
+    "loopwright.stores.memory.MemoryStore": "implements Store, ArtifactStore and StoreAdmin: one object is what a host opens",
+    "loopwright.stores.sqlite.SqliteStore": "implements Store, ArtifactStore and StoreAdmin: one object is what a host opens",
     "loopwright.loop.StatefulAgentLoop": "the public handle: everything a host does with a session, without rules of its own",
 }
 WIDE_CALLS: dict[str, str] = {
@@ -45,6 +47,9 @@ WIDE_CALLS: dict[str, str] = {
 LATE_IMPORTS: dict[str, str] = {
     "loopwright": "public names are resolved on first use, so that importing the package does nothing else",
     "loopwright.tools": "the same, so that one tool's name does not load all built-in tools",
+    "loopwright.loop": "parts that only some loops need: transports, the registry, the schema validator",
+    "loopwright.stores.dsn": "a store and its driver are loaded when a DSN names them",
+    "loopwright.transports.service_factory": "a protocol and its HTTP client are loaded when a service is built",
     "loopwright.tools.registry": "the schema validator takes longer to load than all of the kernel; the first call pays",
 }
 

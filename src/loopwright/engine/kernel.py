@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from ..config import AgentLoopConfig
 from ..core.decide import Limits
-from ..core.output import Validate
 from ..model.events import AgentEvent, AgentEventType, EventData
 from ..ports.ambient import Ambient
 from ..ports.llm import LLMService
@@ -22,35 +23,20 @@ from .hooks import AgentHooks
 from .keeper import LeaseKeeper
 
 
-class Kernel:
+class Kernel(Struct, kw_only=True):
     """Store, model, tools, hooks, bus, clock and settings of one loop object."""
 
-    __slots__ = ("_seq", "ambient", "bus", "config", "hooks", "keeper", "limits", "llm", "store", "tools")
-
-    def __init__(
-        self,
-        *,
-        store: SessionStore,
-        llm: LLMService,
-        tools: ToolSource,
-        config: AgentLoopConfig,
-        hooks: AgentHooks,
-        bus: AgentEventBus,
-        ambient: Ambient,
-        validate: Validate,
-    ) -> None:
-        self.store = store
-        self.llm = llm
-        self.tools = tools
-        self.config = config
-        self.hooks = hooks
-        self.bus = bus
-        self.ambient = ambient
-        self.keeper = LeaseKeeper(store, ttl_s=config.lease_ttl_s, loop_stall_s=config.loop_stall_s)
-        self.limits = Limits(
-            max_continuations=config.max_continuations, max_corrections=config.max_corrections, validate=validate
-        )
-        self._seq = 0
+    store: SessionStore
+    llm: LLMService
+    tools: ToolSource
+    config: AgentLoopConfig
+    hooks: AgentHooks
+    bus: AgentEventBus
+    ambient: Ambient
+    limits: Limits
+    keeper: LeaseKeeper
+    events: int = 0
+    """Events made so far: the `seq` of the newest one."""
 
     def emit(
         self, session_id: str, kind: AgentEventType, make: Callable[..., EventData], *args: Any, round_index: int = 0
@@ -58,13 +44,13 @@ class Kernel:
         """Publishes `make(*args)`; without a subscriber of this kind nothing is made."""
         if kind not in self.bus.wanted:
             return
-        self._seq += 1
+        self.events += 1
         self.bus.publish(
             AgentEvent(
                 type=kind,
                 session_id=session_id,
                 data=make(*args),
-                seq=self._seq,
+                seq=self.events,
                 at=self.ambient.now(),
                 mono=self.ambient.monotonic(),
                 round_index=round_index,
