@@ -27,7 +27,7 @@ from loopwright import (
 )
 from loopwright.model.errors import LLMTransientError, SessionExistsError
 from loopwright.model.messages import ToolResultMessage
-from loopwright.ports.hook import ToolBeforeContext
+from loopwright.ports.hook import CompletionContext, ToolBeforeContext
 from loopwright.ports.tool import UnknownOutcome
 from loopwright.prompts import prompt
 from loopwright.testing.crash_matrix import CrashScenario, Interrupted, Life
@@ -48,17 +48,33 @@ class Agent(Struct, frozen=True):
 AGENTS: dict[str, Agent] = {}
 
 
-def agent(name: str, drive: Drive, *, settled: bool = False) -> Callable[[Callable[[Life], StatefulAgentLoop]], Agent]:
-    """Registers a scenario by the function that builds its loop; `settled`: no call stays uncertain."""
+Expected = Callable[[Interrupted], Sequence[str] | None]
+
+
+def agent(
+    name: str, drive: Drive, *, expected: Expected | None = None
+) -> Callable[[Callable[[Life], StatefulAgentLoop]], Agent]:
+    """Registers a scenario by the function that builds its loop."""
 
     def register(build: Callable[[Life], StatefulAgentLoop]) -> Agent:
-        made = Agent(
-            build, CrashScenario(name=name, drive=drive, expected=None if settled else told_of_uncertain_calls)
-        )
-        AGENTS[name] = made
+        scenario = CrashScenario(name=name, drive=drive, expected=expected or told_of_uncertain_calls)
+        made = AGENTS[name] = Agent(build, scenario)
         return made
 
     return register
+
+
+def settled(stop: Interrupted) -> None:
+    """No call stays uncertain: the undisturbed journal."""
+
+
+def settled_after_a_pause(stop: Interrupted) -> Sequence[str] | None:
+    """The undisturbed journal with a pause after the batch, in which the host says what became of the call."""
+    if not stop.in_flight:
+        return None
+    lines = list(stop.undisturbed)
+    batch_end = max(n for n, line in enumerate(lines) if line.startswith("tool_finished"))
+    return [*lines[: batch_end + 1], 'send_paused {"outcome": "pending_tools"}', *lines[batch_end + 1 :]]
 
 
 def told_of_uncertain_calls(stop: Interrupted) -> Sequence[str] | None:
@@ -71,6 +87,24 @@ def told_of_uncertain_calls(stop: Interrupted) -> Sequence[str] | None:
             line = line.replace(done, doubt).replace(f"{name} ok", f"{name} not ok")
         lines.append(line)
     return lines
+
+
+def earlier_follow_up(stop: Interrupted) -> Sequence[str] | None:
+    """The reply was lost, so that the model is asked again, now with the follow-up that had come during its reply."""
+    replies = [n for n, line in enumerate(stop.undisturbed) if line.startswith("assistant_message_added")]
+    if stop.at.occurrence > 1 or stop.at.point not in (
+        "inbox.after",
+        "model.after",
+        "commit.before:assistant_message_added",
+    ):
+        return None
+    lines = [line for n, line in enumerate(stop.undisturbed) if n != replies[0]]
+    return [
+        line.replace("3 messages", "2 messages")
+        .replace('"round": 2', '"round": 1')
+        .replace('"rounds": 2', '"rounds": 1')
+        for line in lines
+    ]
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -177,6 +211,28 @@ async def followed_up(loop: StatefulAgentLoop) -> None:
     await loop.recover()
 
 
+async def aborted(loop: StatefulAgentLoop) -> None:
+    await open_session(loop)
+    if (await loop.send("go", session_id=SESSION, send_id="first")).status == "pending_tools":
+        await loop.abort_pending(SESSION, reason="no longer wanted")
+    await loop.send("and again", session_id=SESSION, send_id="second")
+
+
+async def both_answered(loop: StatefulAgentLoop) -> None:
+    await open_session(loop)
+    result = await loop.send("go", session_id=SESSION, send_id="first")
+    while result.pending_interactions:
+        result = await loop.submit_input(SESSION, result.pending_interactions[0].id, "blue")
+
+
+async def settled_by_host(loop: StatefulAgentLoop) -> None:
+    """The host is asked about calls of unknown outcome, looks at its books and answers."""
+    await open_session(loop)
+    result = await loop.send("go", session_id=SESSION, send_id="first")
+    if result.pending_tool_calls:
+        await loop.submit_tool_results(SESSION, {call.id: f"{call.name} done" for call in result.pending_tool_calls})
+
+
 # --- agents -----------------------------------------------------------------------------------------------------------
 
 
@@ -206,7 +262,7 @@ def four_parallel_tools(life: Life) -> StatefulAgentLoop:
     return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=tools_of(life), ambient=life.ambient)
 
 
-@agent("reconciled-tool", one_send, settled=True)
+@agent("reconciled-tool", one_send, expected=settled)
 def reconciled_tool(life: Life) -> StatefulAgentLoop:
     """The outside world knows whether the payment was made, and makes it up if not: nothing stays uncertain."""
 
@@ -330,3 +386,71 @@ def big_output(life: Life) -> StatefulAgentLoop:
 
     model = life.model(calls_then_sums_up("look"))
     return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=[look], ambient=life.ambient)
+
+
+@agent("follow-up-during-the-last-reply", one_send, expected=earlier_follow_up)
+def follow_up_during_the_last_reply(life: Life) -> StatefulAgentLoop:
+    """The send is extended instead of completed, although the reply was the last word."""
+
+    class Model:
+        async def complete(self, request: LLMRequest) -> LLMResponse:
+            if len(request.messages) == 1:
+                await loop.follow_up("and be quick", session_id=SESSION, item_id="hurry")
+            return LLMResponse(text=f"reply to {len(request.messages)} messages", finish_reason="stop")
+
+    model = life.model(Model())  # type: ignore[arg-type]  # a service without `stream`
+    loop = StatefulAgentLoop(llm=model, dsn=life.dsn, ambient=life.ambient)
+    return loop
+
+
+@agent("aborted-while-it-waits", aborted)
+def aborted_while_it_waits(life: Life) -> StatefulAgentLoop:
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        return asks_for("look", "fetch") if len(request.messages) == 1 else summary(request)
+
+    fetch = ToolDefinition(name="fetch", description="Fetch.", parameters={"type": "object"}, effect="idempotent")
+    tools = [*tools_of(life), fetch]
+    return StatefulAgentLoop(llm=life.model(answer), dsn=life.dsn, tools=tools, ambient=life.ambient)
+
+
+@agent("two-questions", both_answered)
+def two_questions(life: Life) -> StatefulAgentLoop:
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        if not isinstance(request.messages[-1], UserMessage):
+            return summary(request)
+        calls = [ToolCall(f"c{n}", "request_user_input", f'{{"prompt": "Colour {n}?"}}') for n in (1, 2)]
+        return LLMResponse(tool_calls=tuple(calls), finish_reason="tool_calls")
+
+    tools = [request_user_input_tool()]
+    return StatefulAgentLoop(llm=life.model(answer), dsn=life.dsn, tools=tools, ambient=life.ambient)
+
+
+@agent("host-asked-about-uncertain-calls", settled_by_host, expected=settled_after_a_pause)
+def host_asked(life: Life) -> StatefulAgentLoop:
+    model = life.model(calls_then_sums_up("pay", "look"))
+    config = AgentLoopConfig(on_uncertain="ask_host")
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=tools_of(life), config=config, ambient=life.ambient)
+
+
+@agent("sent-back-by-a-completion-hook", one_send)
+def sent_back(life: Life) -> StatefulAgentLoop:
+    hooks = AgentHooks()
+
+    def not_yet(context: CompletionContext) -> HookDirective | None:
+        context.message = "Say it nicer."
+        return HookDirective.SKIP if "nicer" not in context.final_text else None
+
+    def answer(request: LLMRequest) -> str:
+        return "done" if len(request.messages) == 1 else "done, but nicer"
+
+    hooks.register(HookPoint.COMPLETION, not_yet)
+    return StatefulAgentLoop(llm=life.model(answer), dsn=life.dsn, hooks=hooks, ambient=life.ambient)
+
+
+@agent("degraded", two_sends)
+def degraded(life: Life) -> StatefulAgentLoop:
+    def answer(request: LLMRequest) -> str:
+        raise LLMTransientError("overloaded", status=503)
+
+    config = AgentLoopConfig(retry=LLMRetryPolicy(max_attempts=2))
+    return StatefulAgentLoop(llm=life.model(answer), dsn=life.dsn, config=config, ambient=life.ambient)

@@ -28,6 +28,10 @@ def test_a_process_stopped_at_any_point_is_continued_by_recover_in_memory(name: 
     assert len(stopped_everywhere(name, "memory:recovered-{scenario}-{run}", recover=True).rows) >= 10
 
 
-@pytest.mark.parametrize("name", NAMES)
+# What is right there depends on both stops: whether the reply was durable before its follow-up was taken.
+DEPENDS = "follow-up-during-the-last-reply"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != DEPENDS])
 def test_a_process_stopped_while_it_recovers_is_continued_by_a_third(name: str) -> None:
     assert len(stopped_everywhere(name, "memory:twice-{scenario}-{run}", twice=True).rows) >= 10

@@ -91,11 +91,11 @@ class Life:
 
 
 class Interrupted(Struct, frozen=True, kw_only=True):
-    """A stop that left `once` calls in flight, for `CrashScenario.expected`."""
+    """One stop, for `CrashScenario.expected`."""
 
     at: StopAt
     in_flight: tuple[str, ...]
-    """Names of `once` tools that were started and have no result, in call order."""
+    """Names of `once` tools that were started and had no result, in call order."""
     undisturbed: tuple[str, ...]
     """The canonical journal of the undisturbed run."""
 
@@ -108,7 +108,8 @@ class CrashScenario(Struct, frozen=True, kw_only=True):
     """Does all that the host does. Called again after the restart, so it must be what a host can repeat: a session of a
     fixed id, sends with a `send_id`, questions answered when they are open."""
     expected: Callable[[Interrupted], Sequence[str] | None] | None = None
-    """The canonical journal after a stop with `once` calls in flight; None where it is the undisturbed one."""
+    """The canonical journal after a stop, where it is not the undisturbed one (None): `once` calls were in flight, or what
+    another process had said meanwhile comes in earlier."""
 
 
 class CrashRow(Struct, frozen=True, kw_only=True):
@@ -259,16 +260,15 @@ class _Matrix:
         final = asyncio.run(look_at(dsn))
         open_once = {key: name for crash in crashes for key, name in crash.content.open_once.items()}
         in_flight = tuple(open_once.values())
-        expected: Sequence[str] | None = None
-        if in_flight and self._scenario.expected is not None:
-            stop = Interrupted(at=at, in_flight=in_flight, undisturbed=self._undisturbed)
-            expected = self._scenario.expected(stop)
+        stop = Interrupted(at=at, in_flight=in_flight, undisturbed=self._undisturbed)
+        told = self._scenario.expected(stop) if self._scenario.expected is not None else None
+        expected = self._undisturbed if told is None else tuple(told)
         problems = [
             *final.damage,
-            *_difference(self._undisturbed if expected is None else expected, final.journal),
+            *_difference(expected, final.journal),
             *_doubts(open_once, final),
             *_repeats(crashes, effects),
-            *([] if expected is not None else self._totals_off(crashes, effects)),
+            *(self._totals_off(crashes, effects) if expected == self._undisturbed else []),
         ]
         return _row(at, lives, effects, problems, in_flight=in_flight), before.ambient.reached
 
