@@ -96,13 +96,11 @@ class _Queue:
 
     async def _work(self, first: Awaitable[Any] | None) -> None:
         pending = first
-        while True:
+        while pending is not None or self.backlog:
             try:
-                if pending is not None:
-                    await pending
+                made = pending if pending is not None else self.handler(self.backlog.pop(0))
+                pending = None
+                if made is not None:
+                    await made
             except Exception:  # noqa: BLE001 - the observer boundary: a subscriber cannot hurt a run
                 _log.exception("an event subscriber raised; the run is not affected")
-            if not self.backlog:
-                return
-            made = self.handler(self.backlog.pop(0))
-            pending = made if made is not None else None

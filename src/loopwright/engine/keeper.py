@@ -61,17 +61,19 @@ class LeaseKeeper:
         """Seconds that one renewal lasts."""
         return self._ttl_s
 
-    def alive(self) -> bool:
-        """True while this process's leases are surely valid, with a margin."""
-        return time.monotonic() < self._deadline - MARGIN * self._ttl_s
+    def alive(self, session_id: str) -> bool:
+        """True while the session's lease is surely valid, with a margin."""
+        return session_id in self._held and time.monotonic() < self._deadline - MARGIN * self._ttl_s
 
     async def renew_now(self, session_id: str) -> int:
         """Renews at once, from the event loop; answers the session's epoch, or -1 when it is gone.
 
-        The lease was late: an expired lease that nobody took is good again, one that was taken is not.
+        The leases were late: an expired one that nobody took is good again, one that was taken is not; so all are looked at.
         """
+        held = dict(self._held)
         asked_at = time.monotonic()
-        seen = await self._store.renew((session_id,), self._ttl_s)
+        seen = await self._store.renew((*held, session_id), self._ttl_s)
+        self._tell(held, seen)
         self._deadline = max(self._deadline, asked_at + self._ttl_s)
         return seen.get(session_id, (-1, 0))[0]
 
@@ -79,7 +81,7 @@ class LeaseKeeper:
         """Begins to keep a lease that was asked for at monotonic `asked_at`."""
         self._held[session_id] = held
         self._deadline = max(self._deadline, asked_at + self._ttl_s)
-        self._ticks.setdefault(held.loop, time.monotonic())
+        self._ticks[held.loop] = time.monotonic()
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep, name="loopwright-lease", daemon=True)
             self._thread.start()
@@ -126,11 +128,17 @@ class LeaseKeeper:
         except LoopwrightError as error:
             _log.warning("leases could not be renewed: %s", error)
             return
+        self._tell(held, seen)
         self._deadline = asked_at + self._ttl_s
+
+    def _tell(self, held: dict[str, Held], seen: dict[str, tuple[int, int]]) -> None:
+        """Tells the runs whose lease was taken, which stop being kept, and those that something arrived for."""
         for session_id, lease in held.items():
             epoch, inbox_seq = seen.get(session_id, (-1, 0))
             try:
                 if epoch != lease.epoch:
+                    if self._held.get(session_id) is lease:
+                        self._held.pop(session_id, None)
                     lease.loop.call_soon_threadsafe(lease.on_fenced)
                 elif inbox_seq > lease.inbox_seq:
                     lease.inbox_seq = inbox_seq

@@ -79,7 +79,7 @@ class RunContext:
 
         A fence stops writes, not effects, so the clock is asked as well (DESIGN invariant 7).
         """
-        if self.kernel.keeper.alive():
+        if self.kernel.keeper.alive(self.session_id):
             return
         lease = self.journal.lease
         assert lease is not None
