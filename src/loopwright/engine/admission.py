@@ -164,23 +164,41 @@ class Admission:
 
         return await self._begin_and_run(session_id, options, begin)
 
-    async def resume(self, session_id: str, options: SendOptions, *, reason: str = "resume") -> StatefulResult:
+    async def resume(self, session_id: str, options: SendOptions) -> StatefulResult:
         """Continues the open send, or runs once more without new input when none is open."""
 
         async def begin(turn: Turn) -> Begun:
             await self._load(turn)
-            state = turn.journal.state
-            if state.active is not None and state.active.paused:
-                return result_of(state)
-            if state.active is not None:
-                return await turn.take_over(reason)
-            if turn.journal.inbox_waiting and (items := await turn.journal.waiting()):
-                return await self._from_inbox(turn, items)
-            if not state.messages:
+            if (begun := await self._left_behind(turn, "resume")) is not None:
+                return begun
+            if not turn.journal.state.messages:
                 raise InvalidMessageError(f"session {session_id!r} is empty: there is nothing to run; send something")
             return await self._open(turn, [])
 
         return await self._begin_and_run(session_id, options, begin)
+
+    async def recover(self, session_id: str) -> StatefulResult | None:
+        """Continues what was left behind, or None when somebody else did so meanwhile."""
+
+        async def begin(turn: Turn) -> Begun | None:
+            await self._load(turn, fresh=True)
+            return await self._left_behind(turn, "recover")
+
+        async with self._turn(session_id) as actor:
+            begun = await self._admitted(actor, SendOptions(), begin)
+            return begun if begun is None or isinstance(begun, StatefulResult) else await begun()
+
+    async def _left_behind(self, turn: Turn, reason: str) -> Begun | None:
+        """An open send or waiting messages, to go on with; stops that came after what they were meant for are taken away."""
+        state = turn.journal.state
+        if state.active is not None:
+            return result_of(state) if state.active.paused else await turn.take_over(reason)
+        items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
+        if any(item.kind != "stop" for item in items):
+            return await self._from_inbox(turn, items)
+        if items:
+            await turn.journal.commit([], release=True, ops=(TakeItems(tuple([i.item_id for i in items])),))
+        return None
 
     async def follow_up(
         self, session_id: str, message: UserMessage, item_id: str, options: SendOptions

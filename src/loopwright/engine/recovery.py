@@ -14,7 +14,7 @@ from ..core.result import StatefulResult
 from ..model.codec import CURRENT_FORMAT
 from ..model.errors import LoopwrightError, RetryLaterError
 from ..ports.store import ClaimQuery
-from .admission import Admission, SendOptions
+from .admission import Admission
 from .kernel import Kernel
 
 AT_ONCE = 16
@@ -41,7 +41,8 @@ async def recover(kernel: Kernel, admission: Admission, limit: int) -> list[Reco
     async def one(session_id: str) -> Recovered | None:
         async with slots:
             try:
-                return Recovered(session_id, await admission.resume(session_id, SendOptions(), reason="recover"))
+                result = await admission.recover(session_id)
+                return Recovered(session_id, result) if result is not None else None
             except RetryLaterError:
                 return None
             except LoopwrightError as error:
