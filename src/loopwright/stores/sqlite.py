@@ -44,7 +44,7 @@ from .sqlite_commits import CommitConnection, Offer, release
 from .sqlite_faults import NATIVE_FAULTS, translate
 from .sqlite_group import GroupCommit
 from .sqlite_renewal import Renewal
-from .sqlite_schema import DatabaseFile, Execute, complete_ddl, prepare, statements
+from .sqlite_schema import DatabaseFile, Execute, complete_ddl, prepare
 from .sqlite_worker import SqliteWorker
 from .sqlite_writes import SqliteWrites
 
@@ -75,7 +75,7 @@ class SqliteStore:
         self._identity = f"sqlite:{status.st_dev}:{status.st_ino}"
         self._owner = ownership.new_owner()
         self._own = self._native(self._connect)
-        self._execute = statements(self._own.connection)
+        self._execute = self._own.execute
         self._writer = SqliteWorker("loopwright-sqlite-writer", self._file, self._connect)
         self._reader = SqliteWorker("loopwright-sqlite-reader", self._file, self._connect)
         self._renewal = Renewal(self._file, self._owner)
@@ -157,7 +157,7 @@ class SqliteStore:
         size = len(data)
         digest = await self._reader.submit(loop, lambda _: hashlib.sha256(data).hexdigest())
         begun = await self._writer.submit(
-            loop, lambda own: sqlite_artifacts.begin(own.connection, session_id, media_type, size, digest)
+            loop, lambda own: sqlite_artifacts.begin(own.execute, session_id, media_type, size, digest)
         )
         if begun.complete:
             return begun.artifact
@@ -183,15 +183,13 @@ class SqliteStore:
     def check(self) -> Awaitable[Sequence[StoreProblem]]:
         """See `StoreAdmin.check`. Reads the whole file, in the reader thread."""
         loop = self._binding.enter()
-        return self._reader.submit(loop, lambda own: sqlite_upkeep.problems(own.connection))
+        return self._reader.submit(loop, sqlite_upkeep.problems)
 
     async def delete(self, session_id: str, *, cascade: bool = True) -> int:
         """See `StoreAdmin.delete`."""
         loop = self._binding.enter()
-        count = await self._writer.submit(
-            loop, lambda own: sqlite_upkeep.delete(own.connection, session_id, cascade=cascade)
-        )
-        while await self._writer.submit(loop, lambda own: sqlite_upkeep.sweep(own.connection)):
+        count = await self._writer.submit(loop, lambda own: sqlite_upkeep.delete(own, session_id, cascade=cascade))
+        while await self._writer.submit(loop, sqlite_upkeep.sweep):
             pass
         return count
 
@@ -209,9 +207,7 @@ class SqliteStore:
         held = sorted(self._held)
         failure: LoopwrightError | None = None
         try:
-            await asyncio.shield(
-                self._writer.submit(loop, lambda own: sqlite_upkeep.give_up(own.connection, self._owner, held))
-            )
+            await asyncio.shield(self._writer.submit(loop, lambda own: sqlite_upkeep.give_up(own, self._owner, held)))
         except LoopwrightError as error:
             # A lease that cannot be given back expires; the file is closed in any case.
             failure = error
@@ -266,7 +262,7 @@ class SqliteStore:
         """A read whose length nobody knows, in the reader thread."""
 
         def job(own: CommitConnection) -> T:
-            execute = statements(own.connection)
+            execute = own.execute
             return sqlite_reads.snapshot(execute, lambda: read(execute))
 
         return self._reader.submit(self._binding.enter(), job)
@@ -275,12 +271,12 @@ class SqliteStore:
         if self._binding.closed or committed.cancelled() or committed.exception() is not None:
             return
         # Rows of dropped children; whatever is left is found by the next sweep.
-        done = self._writer.submit(committed.get_loop(), lambda own: sqlite_upkeep.sweep(own.connection))
+        done = self._writer.submit(committed.get_loop(), sqlite_upkeep.sweep)
         done.add_done_callback(self._sweep_on)
 
     def _sweep_on(self, done: asyncio.Future[bool]) -> None:
         if not done.cancelled() and done.exception() is None and done.result() and not self._binding.closed:
-            again = self._writer.submit(done.get_loop(), lambda own: sqlite_upkeep.sweep(own.connection))
+            again = self._writer.submit(done.get_loop(), sqlite_upkeep.sweep)
             again.add_done_callback(self._sweep_on)
 
     def _others_are_alive(self) -> bool:

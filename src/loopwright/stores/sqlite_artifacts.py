@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import apsw
 from msgspec import Struct
 
 from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
@@ -16,7 +15,7 @@ from ..ports.artifact import Artifact
 from . import sqlite_statements as sql
 from .derived import artifact_name
 from .sqlite_commits import CommitConnection
-from .sqlite_schema import Execute, statements
+from .sqlite_schema import Execute
 
 SLICE_BYTES: Final = 256 * 1024
 
@@ -30,21 +29,22 @@ class Begun(Struct, frozen=True):
     """True when equal content was stored before: nothing is left to write."""
 
 
-def begin(connection: apsw.Connection, session_id: str, media_type: str, size: int, digest: str) -> Begun:
+def begin(execute: Execute, session_id: str, media_type: str, size: int, digest: str) -> Begun:
     """Registers the artifact, not yet visible; content that is known already is not written twice."""
-    execute = statements(connection)
     artifact_id = artifact_name(session_id, digest)
-    row = execute(sql.BEGIN_ARTIFACT, (artifact_id, session_id, media_type, size, digest)).fetchone()
-    if row is None:
+    # Read to its end: outside of a transaction that is what commits it.
+    rows = execute(sql.BEGIN_ARTIFACT, (artifact_id, session_id, media_type, size, digest)).fetchall()
+    if not rows:
         gone = execute(sql.IS_GONE, (session_id,)).fetchone()
         raise SessionGoneError(session_id) if gone else SessionNotFoundError(session_id)
+    row = rows[0]
     known = find(execute, artifact_id) if row[1] else None
     return Begun(row[0], known or Artifact(artifact_id, session_id, media_type, size, digest), bool(row[1]))
 
 
 def write_slice(id_: int, n: int, data: bytes, own: CommitConnection) -> None:
     """One row; writing it again (a put that was tried before) is the same."""
-    statements(own.connection)(sql.ARTIFACT_ROW, (id_, n, data))
+    own.execute(sql.ARTIFACT_ROW, (id_, n, data))
 
 
 def find(execute: Execute, artifact_id: str) -> Artifact | None:

@@ -67,8 +67,11 @@ class CommitConnection:
     def __init__(self, file: DatabaseFile, owner: str) -> None:
         self._file = file
         self.connection = file.connect()
-        self._execute = statements(self.connection)
-        self._writes = SqliteWrites(self._execute, owner)
+        self.execute = statements(self.connection)
+        """The only cursor of this connection, so that a statement which was not read to its end is ended by the next
+        one. Left open on a second cursor (held by a traceback, say) it would pin an old snapshot, and every later write
+        would find the file busy."""
+        self._writes = SqliteWrites(self.execute, owner)
         self._synced = file.durability == "full"
         self._log_pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
@@ -82,12 +85,12 @@ class CommitConnection:
         """
         if sync is not self._synced:
             self._set_synced(sync)
-        self._execute("BEGIN IMMEDIATE")
+        self.execute("BEGIN IMMEDIATE")
         try:
             if len(offers) == 1:
                 return [self._run_single(offers[0])]
             outcomes = [self._run_one(offer) for offer in offers]
-            self._execute("COMMIT")
+            self.execute("COMMIT")
         except BaseException:
             self._roll_back()
             raise
@@ -120,7 +123,7 @@ class CommitConnection:
         """The last commit of an artifact, synced like every promise unless durability is "relaxed"."""
         sync = self._file.durability != "relaxed"
         self._set_synced(sync)
-        self._execute(sql.FINISH_ARTIFACT, (id_,))
+        self.execute(sql.FINISH_ARTIFACT, (id_,))
 
     def checkpoint_due(self) -> int:
         """Pages in the log when it is time for a checkpoint, 0 otherwise; asked again only after as many more pages."""
@@ -142,7 +145,7 @@ class CommitConnection:
 
     def _set_synced(self, sync: bool) -> None:
         if sync is not self._synced:
-            self._execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+            self.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
             self._synced = sync
 
     def _run_single(self, offer: Offer) -> Outcome:
@@ -151,31 +154,31 @@ class CommitConnection:
         except LoopwrightError as error:
             self._roll_back()
             return error
-        self._execute("COMMIT")
+        self.execute("COMMIT")
         return outcome
 
     def _run_one(self, offer: Offer) -> Outcome:
         if offer.risky:
-            self._execute("SAVEPOINT one")
+            self.execute("SAVEPOINT one")
         try:
             outcome = offer.write(self._writes, *offer.args)
         except LoopwrightError as error:
             if offer.risky:
-                self._execute("ROLLBACK TO one")
-                self._execute("RELEASE one")
+                self.execute("ROLLBACK TO one")
+                self.execute("RELEASE one")
                 self._writes.forget_heartbeat()
             elif self._writes.touched:
                 raise
             return error
         if offer.risky:
-            self._execute("RELEASE one")
+            self.execute("RELEASE one")
         return outcome
 
     def _roll_back(self) -> None:
         self._writes.forget_heartbeat()
         if self.connection.in_transaction:
             try:
-                self._execute("ROLLBACK")
+                self.execute("ROLLBACK")
             except apsw.Error:
                 # SQLite rolled back by itself; an open transaction is all that matters here.
                 pass

@@ -148,7 +148,7 @@ def _version(connection: apsw.Connection, path: str) -> int | None:
     """The version of the tables; None without tables. Raises when it is newer than this code."""
     if not statements(connection)("SELECT 1 FROM sqlite_schema WHERE name = 'lw_schema'").fetchall():
         return None
-    version: int | None = statements(connection)("SELECT max(version) FROM lw_schema").fetchone()[0]
+    version: int | None = statements(connection)("SELECT max(version) FROM lw_schema").fetchall()[0][0]
     if version is not None and version > SCHEMA_VERSION:
         raise StoreSchemaError(
             f"{path} has tables of version {version}, this loopwright knows up to {SCHEMA_VERSION}; nothing was changed;"

@@ -15,13 +15,13 @@ from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..ports.store_admin import StoreProblem
 from . import ownership
 from . import sqlite_statements as sql
-from .sqlite_schema import statements
+from .sqlite_commits import CommitConnection
 from .sqlite_writes import bury
 
 
-def delete(connection: apsw.Connection, session_id: str, *, cascade: bool) -> int:
+def delete(own: CommitConnection, session_id: str, *, cascade: bool) -> int:
     """Fences and tombstones in one commit; the rows are left to `sweep`."""
-    execute = statements(connection)
+    execute = own.execute
     execute("BEGIN IMMEDIATE")
     try:
         if execute(sql.KEY_AND_POSITION, (session_id,)).fetchone() is None:
@@ -30,17 +30,17 @@ def delete(connection: apsw.Connection, session_id: str, *, cascade: bool) -> in
         count = bury(execute, session_id, cascade=cascade)
         execute("COMMIT")
     except BaseException:
-        _roll_back(connection)
+        _roll_back(own)
         raise
     return count
 
 
-def sweep(connection: apsw.Connection) -> bool:
+def sweep(own: CommitConnection) -> bool:
     """Removes one batch of rows of a deleted session; False when nothing is left to remove.
 
     A process that stops in between leaves the rest to the next sweep of anybody.
     """
-    execute = statements(connection)
+    execute = own.execute
     found = execute(sql.UNSWEPT).fetchone()
     if found is None:
         return False
@@ -49,21 +49,21 @@ def sweep(connection: apsw.Connection) -> bool:
     try:
         changed = 0
         for statement in sql.SWEEP:
-            before = connection.total_changes()
+            before = own.connection.total_changes()
             execute(statement, (key,)).fetchall()
-            changed += connection.total_changes() - before
+            changed += own.connection.total_changes() - before
         if not changed:
             execute(sql.SWEPT, (session_id,))
         execute("COMMIT")
     except BaseException:
-        _roll_back(connection)
+        _roll_back(own)
         raise
     return True
 
 
-def give_up(connection: apsw.Connection, owner: str, session_ids: Sequence[str]) -> None:
+def give_up(own: CommitConnection, owner: str, session_ids: Sequence[str]) -> None:
     """Releases this owner's leases, its heartbeat, and rows of owners that died and hold nothing."""
-    execute = statements(connection)
+    execute = own.execute
     execute("BEGIN IMMEDIATE")
     try:
         execute(sql.RELEASE, (owner, json.dumps(list(session_ids))))
@@ -75,25 +75,25 @@ def give_up(connection: apsw.Connection, owner: str, session_ids: Sequence[str])
             execute(sql.FORGET_OWNERS, (json.dumps(dead),))
         execute("COMMIT")
     except BaseException:
-        _roll_back(connection)
+        _roll_back(own)
         raise
 
 
-def problems(connection: apsw.Connection) -> list[StoreProblem]:
+def problems(own: CommitConnection) -> list[StoreProblem]:
     """Damage in pages, in journals' numbering, in heads; reads everything."""
     restore = "restore a backup, or save what can be read with the sqlite3 shell's .recover"
     found: list[StoreProblem] = []
     try:
-        for (line,) in statements(connection)("PRAGMA quick_check"):
+        for (line,) in own.execute("PRAGMA quick_check"):
             if line != "ok":
                 found.append(StoreProblem(None, str(line), restore))
-        for session_id, position, count, first, last in statements(connection)(sql.GAPS):
+        for session_id, position, count, first, last in own.execute(sql.GAPS):
             what = f"the head is at position {position}, the journal has {count} records from {first} to {last}"
             found.append(StoreProblem(session_id, what, "export what can be read, then delete the session"))
-        for (session_id,) in statements(connection)(sql.HEADS_ASTRAY):
+        for (session_id,) in own.execute(sql.HEADS_ASTRAY):
             what = "window start, checkpoint or inbox count of the head do not fit its journal"
             found.append(StoreProblem(session_id, what, "export what can be read, then delete the session"))
-        for (count,) in statements(connection)(sql.STRAYS):
+        for (count,) in own.execute(sql.STRAYS):
             if count:
                 what = f"{count} records belong to no session"
                 found.append(
@@ -104,6 +104,6 @@ def problems(connection: apsw.Connection) -> list[StoreProblem]:
     return found
 
 
-def _roll_back(connection: apsw.Connection) -> None:
-    if connection.in_transaction:
-        statements(connection)("ROLLBACK")
+def _roll_back(own: CommitConnection) -> None:
+    if own.connection.in_transaction:
+        own.execute("ROLLBACK")

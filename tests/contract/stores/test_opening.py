@@ -27,7 +27,7 @@ from loopwright.stores.dsn import open_store
 from loopwright.stores.memory import MemoryStore
 from loopwright.stores.sqlite import SqliteStore
 from loopwright.testing.faulty_vfs import Fault, FaultyVfs
-from loopwright.testing.store_kit import begin, head_of, new_session, raises, texts
+from loopwright.testing.store_kit import begin, head_of, item, new_session, raises, texts
 
 
 def close(store: object) -> None:
@@ -247,6 +247,34 @@ def test_a_file_that_stays_locked_is_unavailable_after_the_wait_and_works_again(
         other.close()
         assert (await writer.write()).position == 3
         await store.aclose()
+
+    asyncio.run(verify())
+
+
+def test_an_error_that_somebody_keeps_does_not_hold_the_file(tmp_path: Path) -> None:
+    """A kept traceback keeps what the failed call was reading; that must not pin an old view of the file."""
+
+    async def verify() -> None:
+        store, other = SqliteStore(tmp_path / "store.db", busy_wait_s=0.2), SqliteStore(tmp_path / "store.db")
+        await store.create(new_session("gone"))
+        await store.delete("gone")
+        kept: list[LoopwrightError] = []
+        for call in (
+            lambda: store.delete("gone"),
+            lambda: store.lookup("gone"),
+            lambda: store.enqueue("gone", item()),
+            lambda: store.put_artifact("gone", b"x", "text/plain"),
+        ):
+            try:
+                await call()
+            except LoopwrightError as error:
+                kept.append(error)
+            await other.create(new_session(f"new-{len(kept)}"))
+            await store.delete(f"new-{len(kept)}")
+            await store.create(new_session(f"next-{len(kept)}"))
+        assert len(kept) == 4
+        for one in (store, other):
+            await one.aclose()
 
     asyncio.run(verify())
 

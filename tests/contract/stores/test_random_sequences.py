@@ -9,5 +9,5 @@ from loopwright.testing.store_machine import store_machine
 
 TestSqliteIsTheModel = store_machine(lambda place: SqliteStore(place / "store.db", durability="relaxed")).TestCase
 TestSqliteIsTheModel.settings = settings(
-    max_examples=30, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    database=None, max_examples=20, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
