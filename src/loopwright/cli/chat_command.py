@@ -132,7 +132,7 @@ class Conversation:
         try:
             if self._at_keyboard:
                 sys.stderr.flush()
-                return input("› ")
+                return input("› " if "utf" in (sys.stdout.encoding or "").lower() else "> ")
             line = sys.stdin.readline()
             return line.rstrip("\n") if line else None
         except EOFError:

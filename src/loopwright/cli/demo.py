@@ -93,12 +93,10 @@ def model_process(choice: ModelChoice | None) -> Generator[ModelChoice]:
     try:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
-        yield ModelChoice(
-            "openai:offline-clerk", url, f"offline: a deterministic model server, process {server.pid}, at {url}"
-        )
+        yield ModelChoice("openai:offline-clerk", url, f"offline, deterministic; process {server.pid} at {url}")
     finally:
         server.terminate()
-        server.wait(10)
+        server.communicate(timeout=10)
 
 
 class Worker:
@@ -129,8 +127,9 @@ class Worker:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
+        with self.process.stdout as lines:
+            for line in lines:
+                self._lines.put(line)
         self._lines.put(None)
 
 
@@ -228,8 +227,9 @@ def show(story: Story, place: Path, choice: ModelChoice) -> int:
         return 1
     killed = read_journal(place)
     story.stage(2, f"kill -9 {first.process.pid}: it is gone, in the middle of post_letter")
-    story.say("   pay_invoice has its result in the journal; post_letter only has its start: did the letter go out?")
-    story.say(f"   on the disk: {len(killed)} records, and nobody who remembers anything")
+    story.say("   pay_invoice has its result in the journal, post_letter only its start:")
+    story.say("   did the letter go out? Nobody knows.")
+    story.say(f"   What is left: {len(killed)} records on the disk.")
     story.stage(3, "A new process reads the journal and goes on")
     began = time.monotonic()
     second = Worker(place, choice, resume=True)

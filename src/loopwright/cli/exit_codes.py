@@ -81,8 +81,8 @@ def words_of(error: LoopwrightError) -> str:
             return f"no session {error.session_id!r} in this store; `loopwright sessions list` shows them"
         case SessionBusyError():
             return (
-                f"session {error.session_id!r} is being run by another process ({error.holder}); nothing was sent; wait"
-                " until it is done, or stop that process and try again"
+                f"session {error.session_id!r} is being run by another process ({error.holder}); nothing was changed;"
+                f" wait until it is done, or stop it with `loopwright sessions abort {error.session_id}`"
             )
         case AgentUnavailableError():
             return (

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from ..config import AgentLoopConfig
 from ..loop import StatefulAgentLoop
-from ..model.errors import ConfigError
+from ..model.errors import ConfigError, SessionBusyError
 from ..ports.store import Head, SessionQuery, StoredRecord
 from ..ports.store_admin import SessionStore
 from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, AgentSettings, NoModel, file_of, opened_store, resolved
@@ -145,7 +145,9 @@ def show(
     if journal:
         return _print_journal(console, rows, whole=whole)
     width = (min(console.width, 120) if console.is_terminal else 160) - 14
-    for line in transcript(rows, width=width, whole=whole):
+    for number, line in enumerate(transcript(rows, width=width, whole=whole)):
+        if number and line.tone == "user":
+            print_lines(console, Text())
         _print_paragraph(console, line.label, line.text, _STYLES[line.tone])
     return None
 
@@ -283,7 +285,12 @@ def delete(
     """Delete sessions with all they hold; ids are never used again."""
 
     async def names(store: SessionStore) -> list[str]:
-        return [await resolved(store, session_id) for session_id in session_ids]
+        found = [await resolved(store, session_id) for session_id in session_ids]
+        for sid in found:
+            head = (await store.lookup(sid)).head
+            if state_of(head) == "running":
+                raise SessionBusyError(sid, head.owner or "", head.expires_in_s)
+        return found
 
     chosen = list(dict.fromkeys(with_store(db, names)))
     if not yes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
 import json
@@ -95,6 +96,7 @@ class Terminal:
 
     def __init__(self, line: CommandLine, words: tuple[str, ...]) -> None:
         self.drawn = ""
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         pid, self._fd = pty.fork()
         if pid == 0:
             os.chdir(line.folder)
@@ -141,7 +143,7 @@ class Terminal:
             data = os.read(self._fd, 65536)
         except OSError:  # the terminal of a process that ended
             return False
-        self.drawn += data.decode("utf-8", "replace")
+        self.drawn += self._decode(data)
         return bool(data)
 
 

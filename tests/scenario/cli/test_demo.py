@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -11,8 +12,10 @@ import msgspec
 import pytest
 from tests.scenario.cli.command_line import OURS
 
-from loopwright.cli.demo import chosen_model
+from loopwright.cli.demo import ModelChoice, Story, Worker, chosen_model, read_journal, until_killed
+from loopwright.cli.demo_desk import desk_clerk, make_desk
 from loopwright.cli.demo_verdict import Evidence, checks
+from loopwright.testing.model_server import ModelServer
 
 
 @pytest.mark.kill
@@ -47,12 +50,32 @@ def test_a_real_model_is_used_when_a_key_is_set_and_said_so() -> None:
     assert claude.model == "anthropic:claude-x"
 
 
-def test_the_verdict_would_notice_a_second_payment(tmp_path: Path) -> None:
-    """The checks are run on a demonstration that went wrong: every one of them can fail."""
+@pytest.mark.kill
+def test_the_verdict_notices_what_went_wrong(tmp_path: Path) -> None:
+    desk = tmp_path / "desk"
+    make_desk(desk)
+    with ModelServer(desk_clerk) as server:
+        choice = ModelChoice("openai:clerk", server.base_url, "")
+        first = Worker(tmp_path, choice, resume=False)
+        assert until_killed(Story(io.StringIO()), first, desk / "outbox.txt")
+        killed = read_journal(tmp_path)
+        second = Worker(tmp_path, choice, resume=True)
+        later = tuple(second.events())
+        code = second.process.wait(20)
     evidence = Evidence(
-        rows=(), killed_at=0, first_exit=0, second_exit=1, later_events=(), desk=tmp_path, offline=True
-    )  # fmt: skip
-    (tmp_path / "ledger.txt").write_text("paid\npaid\n")
-    with pytest.raises(IndexError):
-        checks(evidence)
-    assert msgspec.structs.asdict(evidence)["killed_at"] == 0
+        rows=tuple(read_journal(tmp_path)),
+        killed_at=len(killed),
+        first_exit=first.process.returncode,
+        second_exit=code,
+        later_events=later,
+        desk=desk,
+        offline=True,
+    )
+    assert [words for good, words in checks(evidence) if not good] == []
+    for name in ("ledger.txt", "outbox.txt"):
+        path = desk / name
+        path.write_text(path.read_text() * 2)
+    (desk / "summary.md").write_text("Total: 1.00 EUR")
+    again = msgspec.structs.replace(evidence, rows=evidence.rows[:-1], first_exit=0)
+    wrong = [number for number, (good, _) in enumerate(checks(again)) if not good]
+    assert wrong == [0, 2, 4, 7, 8]

@@ -64,6 +64,7 @@ def test_a_busy_session_is_left_to_its_process(loopwright: CommandLine) -> None:
     try:
         done = loopwright("run", "me too", "--session", "last")
         assert (done.code, "is being run by another process" in done.err) == (5, True)
+        assert loopwright("sessions", "delete", "last", "--yes").code == 5
         assert loopwright("sessions", "abort", "last").code == 0
         assert process.wait(20) == 130
     finally:
