@@ -85,6 +85,8 @@ def _version_in(process: Path) -> str | None:
         maps = (process / "maps").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
+    if "apsw" in maps:
+        return None  # it brings its own SQLite; another one beside it may be for something else
     places = {line.split(maxsplit=5)[5] for line in maps.splitlines() if "libsqlite3" in line}
     for place in sorted(places):
         try:

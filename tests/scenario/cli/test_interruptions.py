@@ -64,6 +64,8 @@ def test_a_busy_session_is_left_to_its_process(loopwright: CommandLine) -> None:
     try:
         done = loopwright("run", "me too", "--session", "last")
         assert (done.code, "is being run by another process" in done.err) == (5, True)
+        looked = loopwright("doctor")
+        assert (looked.code, "is running" in looked.out, f"process {process.pid}" in looked.out) == (0, True, True)
         assert loopwright("sessions", "delete", "last", "--yes").code == 5
         assert loopwright("sessions", "abort", "last").code == 0
         assert process.wait(20) == 130
