@@ -152,7 +152,7 @@ class ActorTable:
         """Ends a `pin`; beyond `keep` idle actors the longest idle ones go."""
         with self._lock:
             actor.pins -= 1
-            if actor.pins == 0:
+            if actor.pins == 0 and self._actors.get(actor.key) is actor:
                 self._idle[actor.key] = actor
             while len(self._idle) > keep:
                 key, _ = self._idle.popitem(last=False)
@@ -168,6 +168,13 @@ class ActorTable:
             for key in [k for k in self._idle if k[0] == identity and session_id in (None, k[1])]:
                 del self._idle[key]
                 del self._actors[key]
+
+    def bury(self, identity: str) -> None:
+        """Forgets all sessions of a store, those with a turn under way too. For crash tests: their process is dead."""
+        with self._lock:
+            for key in [k for k in self._actors if k[0] == identity]:
+                del self._actors[key]
+                self._idle.pop(key, None)
 
 
 class TurnOf:

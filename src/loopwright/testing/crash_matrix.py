@@ -319,7 +319,7 @@ class _Matrix:
             await _leave()
             await loop.aclose(drain_timeout_s=0.0)
             # What this process kept warm is gone with it.
-            ACTORS.drop(loop.store.identity)
+            ACTORS.bury(loop.store.identity)
         if work.done():
             await work
 
