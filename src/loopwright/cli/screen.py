@@ -6,7 +6,7 @@ Read next: `live_screen.py`.
 
 from __future__ import annotations
 
-import sys
+import os
 import time
 from typing import Protocol, TextIO
 
@@ -302,4 +302,4 @@ def encodable(text: str, stream: TextIO) -> str:
 
 def is_terminal(stream: TextIO) -> bool:
     """True when a person reads `stream` on a terminal that can move its cursor."""
-    return stream.isatty() and sys.platform != "win32"
+    return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"

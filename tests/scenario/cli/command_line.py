@@ -86,21 +86,21 @@ class CommandLine:
             stdin=subprocess.DEVNULL, text=True,
         )  # fmt: skip
 
-    def terminal(self, *words: str) -> Terminal:
+    def terminal(self, *words: str, term: str = "xterm-256color") -> Terminal:
         """Starts a command on a terminal."""
-        return Terminal(self, words)
+        return Terminal(self, words, term)
 
 
 class Terminal:
     """A command with a terminal: what it draws and what is typed."""
 
-    def __init__(self, line: CommandLine, words: tuple[str, ...]) -> None:
+    def __init__(self, line: CommandLine, words: tuple[str, ...], term: str) -> None:
         self.drawn = ""
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         pid, self._fd = pty.fork()
         if pid == 0:
             os.chdir(line.folder)
-            os.execve(sys.executable, [*COMMAND, *words], {**line.environment(), "TERM": "xterm-256color"})
+            os.execve(sys.executable, [*COMMAND, *words], {**line.environment(), "TERM": term})
         self.pid = pid
 
     def __enter__(self) -> Terminal:

@@ -31,6 +31,13 @@ def test_no_color_is_honoured(loopwright: CommandLine) -> None:
     assert "\x1b[36m" not in terminal.drawn
 
 
+def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines(loopwright: CommandLine) -> None:
+    with loopwright.terminal("run", "files", term="dumb") as terminal:
+        assert terminal.end() == 0
+    assert "\x1b" not in terminal.drawn
+    assert '  > glob(pattern="*.md")' in terminal.text
+
+
 def test_ctrl_c_stops_a_run(loopwright: CommandLine) -> None:
     with loopwright.terminal("run", "bash sleep 50", "--allow-bash") as terminal:
         terminal.until("● bash")
