@@ -298,3 +298,19 @@ async def _damage(loop: Any, sid: str) -> None:
             session_id=sid, expect=head.position, lease=Acquire(b"0" * 16, 15.0), records=tuple(rows), release=True
         )
     )
+
+
+async def test_an_input_handed_to_an_interrupted_run_that_failed_is_found_again_by_its_send_id(stage: Stage) -> None:
+    world = World()
+    sid = await died_in_b(stage, world)
+    loop = stage.loop("paid", tools=world.tools)
+
+    def broken(context: Any) -> None:
+        raise RuntimeError("oh")
+
+    name = loop.hooks.register("tool.before", broken)
+    assert (await loop.send("pay", session_id=sid, send_id="order-1")).status == "failed"
+    loop.hooks.remove(name)
+    for _ in range(2):
+        assert (await loop.send("pay", session_id=sid, send_id="order-1")).final_text == "paid"
+    assert texts(await loop.get_messages(sid))[-2:] == ["user: pay", "assistant: paid"]

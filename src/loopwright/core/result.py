@@ -10,7 +10,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..model.errors import InvariantError, LLMContextOverflowError, LLMError, LoopwrightError, StructuredOutputError
+from ..model.errors import (
+    CancellationRequested,
+    InvariantError,
+    LLMContextOverflowError,
+    LLMEmptyReplyError,
+    LLMError,
+    LLMRequestError,
+    LLMTransientError,
+    LoopwrightError,
+    PoisonedError,
+    StructuredOutputError,
+)
 from ..model.messages import ToolCall
 from ..model.records import Interaction, Outcome
 from ..model.usage import NO_USAGE, Usage
@@ -99,8 +110,20 @@ def rebuilt(code: str, reason: str | None, message: str) -> LoopwrightError:
     """An error of this code from a journal; its facts beside the message are lost."""
     if code == StructuredOutputError.code:
         return StructuredOutputError(reason or "schema", message)
-    if code == LLMContextOverflowError.code:
-        return LLMContextOverflowError(message)
+    for kind in _TOLD_BY_MESSAGE:
+        if code == kind.code:
+            return kind(message)
     if code.startswith("llm."):
         return LLMError(message)
     return LoopwrightError(message)
+
+
+_TOLD_BY_MESSAGE = (
+    CancellationRequested,
+    LLMContextOverflowError,
+    LLMEmptyReplyError,
+    LLMRequestError,
+    LLMTransientError,
+    PoisonedError,
+)
+"""Errors whose message is all that they need."""

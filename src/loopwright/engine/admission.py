@@ -321,7 +321,8 @@ class Admission:
             max_output_tokens=options.max_output_tokens or config.max_output_tokens,
             output=options.output,
         )
-        if options.send_id is not None:
+        from_inbox = any(options.send_id in op.item_ids for op in ops if isinstance(op, TakeItems))
+        if options.send_id is not None and not from_inbox:  # what waited in the inbox is known by this id already
             ops = (*ops, MarkItem(options.send_id))
         done = await turn.journal.commit([*healed, start, *messages], sync=True, ops=ops)
         turn.journal.stop_floor = done.inbox_seq

@@ -6,7 +6,14 @@ import pytest
 
 from loopwright.core.result import result_of
 from loopwright.core.state import State, fold
-from loopwright.model.errors import InvariantError, LLMContextOverflowError, LLMError, StructuredOutputError
+from loopwright.model.errors import (
+    CancellationRequested,
+    InvariantError,
+    LLMContextOverflowError,
+    LLMError,
+    LLMRequestError,
+    StructuredOutputError,
+)
 from loopwright.model.messages import AssistantMessage, TextPart, ToolCall, UserMessage
 from loopwright.model.records import (
     AssistantMessageAdded,
@@ -46,7 +53,9 @@ def test_open_calls_are_told_apart_by_who_must_answer_them() -> None:
     [
         ("output.invalid", "no_json", StructuredOutputError),
         ("llm.context_overflow", None, LLMContextOverflowError),
-        ("llm.request", None, LLMError),
+        ("llm.request", None, LLMRequestError),
+        ("llm.retry_exhausted", None, LLMError),
+        ("cancelled", None, CancellationRequested),
     ],
 )
 def test_the_error_of_a_send_is_typed_again_when_another_process_reads_it(
@@ -56,6 +65,7 @@ def test_the_error_of_a_send_is_typed_again_when_another_process_reads_it(
     result = result_of(session(ended))
     assert type(result.error) is kind
     assert (str(result.error), result.error_code) == ("why", code)
+    assert code in (result.error.code, "llm.retry_exhausted")  # type: ignore[union-attr]
 
 
 def test_a_session_without_a_send_has_no_result() -> None:
