@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import apsw
+
 from ..model.errors import LoopwrightError, StoreUnavailableError
 from ..ports.artifact import Artifact
 from ..ports.settling import Settling
@@ -250,6 +252,9 @@ class SqliteStore:
         future: asyncio.Future[T] = self._binding.enter().create_future()
         try:
             future.set_result(sqlite_reads.snapshot(self._execute, lambda: read(self._execute)))
+        except apsw.BusyError:
+            # Rare: another process recovers the log or closes as the last one. The reader thread can wait for it.
+            return self._aside(read)
         except LoopwrightError as error:
             future.set_exception(error)
         except NATIVE_FAULTS as error:
@@ -280,8 +285,11 @@ class SqliteStore:
             again.add_done_callback(self._sweep_on)
 
     def _others_are_alive(self) -> bool:
-        owners = self._native(lambda: sqlite_reads.Owners(self._execute).alive())
-        return any(owner != self._owner for owner in owners)
+        try:
+            return any(owner != self._owner for owner in sqlite_reads.Owners(self._execute).alive())
+        except NATIVE_FAULTS:
+            # Whatever it is, the batch that follows meets it and says so.
+            return True
 
     def _connect(self) -> CommitConnection:
         return CommitConnection(self._file, self._owner)

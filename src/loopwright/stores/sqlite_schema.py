@@ -48,10 +48,8 @@ class DatabaseFile(Struct, frozen=True):
         # writer thread: one that a commit drags along would stop the event loop for as long as the disk needs.
         connection.set_busy_timeout(0)
         connection.wal_autocheckpoint(0)
-        execute = statements(connection)
-        execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'full' else 'NORMAL'}")
-        execute("PRAGMA trusted_schema = OFF")
-        execute("PRAGMA cache_size = -8192")
+        # Even a first look can find the file locked: whoever is first after a crash recovers the log alone.
+        self.retrying(lambda: self._set_up(statements(connection)))
         return connection
 
     def retrying(self, attempt: Callable[[], T]) -> T:
@@ -64,6 +62,11 @@ class DatabaseFile(Struct, frozen=True):
                 if time.monotonic() >= deadline:
                     raise
             time.sleep(random.uniform(_RETRY_MIN_S, _RETRY_MAX_S))
+
+    def _set_up(self, execute: Execute) -> None:
+        execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'full' else 'NORMAL'}")
+        execute("PRAGMA trusted_schema = OFF")
+        execute("PRAGMA cache_size = -8192")
 
 
 def statements(connection: apsw.Connection) -> Execute:
@@ -107,7 +110,7 @@ def prepare(file: DatabaseFile, policy: SchemaPolicy) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         connection = apsw.Connection(file.path, flags=flags, vfs=file.vfs)
         try:
-            _prepare(connection, file, create=create)
+            file.retrying(lambda: _prepare(connection, file, create=create))
         finally:
             # Others follow at once: emptying the log in between would only cost two syncs.
             shut(connection, as_killed=True)
@@ -116,6 +119,7 @@ def prepare(file: DatabaseFile, policy: SchemaPolicy) -> None:
 
 
 def _prepare(connection: apsw.Connection, file: DatabaseFile, *, create: bool) -> None:
+    """Every step may find the file locked by another process that opens it: then all is done again from the start."""
     connection.set_busy_timeout(0)
     # A first read: whatever is wrong with the file as such shows here.
     statements(connection)("PRAGMA schema_version").fetchall()
@@ -126,13 +130,13 @@ def _prepare(connection: apsw.Connection, file: DatabaseFile, *, create: bool) -
         # map would add a page to commits that allocate, and free pages are reused anyway. Both do nothing to a database
         # that exists already.
         statements(connection)("PRAGMA page_size = 4096; PRAGMA auto_vacuum = NONE")
-        file.retrying(lambda: statements(connection)("PRAGMA journal_mode = WAL").fetchall())
+        statements(connection)("PRAGMA journal_mode = WAL").fetchall()
     if _version(connection, file.path) == SCHEMA_VERSION and not _missing(connection):
         return
     if not create:
         missing = ", ".join(_missing(connection)) or "the version row of lw_schema"
         raise StoreSchemaError(f"{file.path} lacks {missing} and schema is VERIFY; run this script", ddl=complete_ddl())
-    file.retrying(lambda: statements(connection)("BEGIN IMMEDIATE"))
+    statements(connection)("BEGIN IMMEDIATE")
     try:
         # Another process may have been first: everything is said again under the lock, and nothing in it minds.
         _version(connection, file.path)

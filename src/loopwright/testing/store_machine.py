@@ -112,11 +112,15 @@ def comparable(answer: Any, owners: Sequence[str]) -> Answer:
     return _rounded(msgspec.json.decode(text))
 
 
+def _kind(value: Any) -> str:
+    return str(value.__class__.__name__)
+
+
 def _rounded(value: Any) -> Any:
-    kind: type[Any] = type(value)
-    if kind is dict:
+    kind = _kind(value)
+    if kind == "dict":
         return {key: bool(part) if key == "expires_in_s" else _rounded(part) for key, part in value.items()}
-    return [_rounded(part) for part in value] if kind is list else value
+    return [_rounded(part) for part in value] if kind == "list" else value
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -267,10 +271,10 @@ async def _made(call: Callable[[SessionStore], Awaitable[Any]], store: SessionSt
 
 
 def _sorted(answer: Answer) -> Answer:
-    kind: type[Any] = type(answer)
-    if kind is dict:
+    kind = _kind(answer)
+    if kind == "dict":
         return {key: _sorted(part) for key, part in answer.items()}
-    return sorted(answer, key=repr) if kind is list else answer
+    return sorted(answer, key=repr) if kind == "list" else answer
 
 
 def store_machine(make_store: Callable[[Path], SessionStore]) -> type[StoreMachine]:
