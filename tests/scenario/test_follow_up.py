@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from tests.scenario.conftest import Counting, Listener, Stage, said, texts
 
 from loopwright import FollowUpQueued, HookDirective, ImagePart, StatefulResult, TextPart, UserMessage, tool
+from loopwright.model.errors import AgentUnavailableError
 from loopwright.model.records import UserMessageAdded
 from loopwright.testing import calls, gated
 
@@ -177,3 +179,12 @@ async def test_a_veto_and_a_follow_up_at_one_boundary_are_both_heard(stage: Stag
     assert result.final_text == "all done"
     assert "user: one more" in heard
     assert "user: check again" in heard
+
+
+@pytest.mark.xfail(strict=True, reason="the item is stored before the agent name is looked at")
+async def test_a_follow_up_to_a_session_of_another_agent_is_refused_before_it_is_stored(stage: Stage) -> None:
+    sid = await stage.loop(agent_name="writer").new_session()
+    other = stage.loop(agent_name="reader")
+    with pytest.raises(AgentUnavailableError):
+        await other.follow_up("hello", session_id=sid)
+    assert (await other.store.lookup(sid)).waiting == ()

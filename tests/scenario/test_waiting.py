@@ -266,3 +266,10 @@ async def test_a_hook_that_ends_the_batch_while_a_question_is_open_leaves_every_
     result = await loop.submit_input(waiting.session_id, waiting.pending_interactions[0].id, "approve")
     assert result.status == "completed"
     assert (await loop.send("more", session_id=result.session_id)).status == "completed"
+
+
+@pytest.mark.xfail(strict=True, reason="submit_tool_results and submit_input store what they are given whole")
+async def test_a_long_result_of_the_host_is_cut_like_one_of_a_handler(stage: Stage) -> None:
+    loop, waiting = await paused(stage, calls(("ship", {})), "done", tool_output_limit=100)
+    await loop.submit_tool_results(waiting.session_id, {waiting.pending_tool_calls[0].id: "x" * 5000})
+    assert len(texts(await loop.get_messages(waiting.session_id))[2]) < 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 from typing import Any
 
@@ -60,7 +61,7 @@ async def test_checkpoints_change_nothing_that_the_model_sees(stage: Stage) -> N
 
 async def test_each_request_begins_with_the_messages_of_the_one_before(stage: Stage) -> None:
     seen = await requests_of(stage, cold=True)
-    for earlier, later in zip(seen, seen[1:], strict=False):
+    for earlier, later in itertools.pairwise(seen):
         assert encode(later.messages).startswith(encode(earlier.messages)[:-1])
         assert (later.system_prompt, later.tools) == (earlier.system_prompt, earlier.tools)
 
