@@ -80,7 +80,9 @@ class StatefulAgentLoop:
         self._owned_llm = isinstance(llm, str)
         if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
-        service: LLMService = _late("transports.service_factory").create_llm_service(llm) if isinstance(llm, str) else llm
+        service: LLMService = (
+            _late("transports.service_factory").create_llm_service(llm) if isinstance(llm, str) else llm
+        )
         self._store = store or open_store(_path(dsn), schema=schema, durability=durability)
         settings = config or AgentLoopConfig()
         self._kernel = Kernel(
@@ -92,7 +94,9 @@ class StatefulAgentLoop:
             bus=event_bus or AgentEventBus(),
             ambient=ambient or RealAmbient(),
             limits=Limits(
-                max_continuations=settings.max_continuations, max_corrections=settings.max_corrections, validate=_validate
+                max_continuations=settings.max_continuations,
+                max_corrections=settings.max_corrections,
+                validate=_validate,
             ),
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
         )
@@ -288,6 +292,7 @@ class StatefulAgentLoop:
 
     async def prewarm(self, session_id: str) -> bool:
         """Loads a session's state into memory ahead of its next send; False when it was warm."""
+        self._check_open()
         return await self._admission.prewarm(session_id)
 
     async def aclose(self, *, drain_timeout_s: float = 30.0) -> None:

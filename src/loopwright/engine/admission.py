@@ -211,9 +211,10 @@ class Admission:
         receipt = FollowUpQueued(
             session_id=session_id, item_id=item_id, queue_depth=queued.depth, duplicate=queued.duplicate
         )
-        if queued.duplicate:
-            return receipt
-        self.kernel.emit(session_id, AgentEventType.INBOX_QUEUED, InboxQueued, item_id, queued.depth)
+        if not queued.duplicate:
+            self.kernel.emit(session_id, AgentEventType.INBOX_QUEUED, InboxQueued, item_id, queued.depth)
+        elif queued.depth == 0:
+            return receipt  # delivered before; a duplicate that still waits is run like a new one
         actor = ACTORS.find(store.identity, session_id)
         if actor is not None:
             actor.inbox_seq = max(actor.inbox_seq, queued.inbox_seq)

@@ -81,15 +81,17 @@ class Answers:
 
     async def stop(self, session_id: str, reason: str) -> bool:
         """Stops the run of a session, wherever it runs; see `StatefulAgentLoop.stop`."""
-        actor = ACTORS.find(self.kernel.store.identity, session_id)
-        if actor is not None and (token := actor.token) is not None:
-            token.cancel(reason)
-            return True
-        head = (await self.kernel.store.lookup(session_id)).head
+        kernel = self.kernel
+        head = (await kernel.store.lookup(session_id)).head
         if head.status != "running":
             return False
-        item = InboxItem(self.kernel.ambient.new_id("stop"), "stop", reason.encode(), self.kernel.ambient.now())
-        await self.kernel.store.enqueue(session_id, item)
+        # Durable first: a process that dies between the wish and the end of the run must not go on after all.
+        item = InboxItem(kernel.ambient.new_id("stop"), "stop", reason.encode(), kernel.ambient.now())
+        queued = await kernel.store.enqueue(session_id, item)
+        actor = ACTORS.find(kernel.store.identity, session_id)
+        if actor is not None and (token := actor.token) is not None:
+            actor.inbox_seq = max(actor.inbox_seq, queued.inbox_seq)
+            token.cancel(reason)
         return True
 
     async def _accept_and_run(self, session_id: str, accept: Callable[[Turn], Awaitable[None]]) -> StatefulResult:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..core.calls import with_unique_ids
 from ..core.decide import CallModel
 from ..core.pairing import problem
-from ..model.errors import HookFailedError, InvariantError
+from ..model.errors import HookFailedError
 from ..model.events import AgentEventType, UsageUpdated
 from ..model.messages import AssistantMessage, TextPart
 from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome
@@ -62,7 +62,7 @@ class ModelTurn:
         self.step = step
 
     async def take(self) -> Reply | TurnSkipped | TurnFailed | TurnStopped:
-        """Asks the model. Raises `HookFailedError`, `SessionFencedError`, `InvariantError` for an invalid window."""
+        """Asks the model. Raises `HookFailedError`, also for an edited window that is not valid, `SessionFencedError`."""
         run = self.run
         await run.assure_lease()
         request = self._request()
@@ -116,11 +116,11 @@ class ModelTurn:
             return request, None, True
         if context.directive is HookDirective.SHORT_CIRCUIT:
             if context.response is None:
-                raise InvariantError("an llm.before hook asked for SHORT_CIRCUIT without setting response")
+                raise _hooks_fault("SHORT_CIRCUIT without a response")
             return request, context.response, False
         why = problem(context.messages)
         if why is not None:
-            raise InvariantError(f"an llm.before hook made a window that providers refuse: {why}")
+            raise _hooks_fault(f"a window that providers refuse: {why}")
         edited = msgspec.structs.replace(
             request,
             messages=tuple(context.messages),
@@ -159,6 +159,11 @@ class ModelTurn:
             wrap_up=self.step.wrap_up,
         )
         return Reply(added, failures)
+
+
+def _hooks_fault(what: str) -> HookFailedError:
+    point = HookPoint.LLM_BEFORE
+    return HookFailedError("among those registered", point.value, ValueError(what))
 
 
 def _kept(response: LLMResponse, *, drop_calls: bool) -> AssistantMessage:

@@ -38,6 +38,7 @@ from ..model.events import (
 )
 from ..model.messages import UserMessage
 from ..model.records import InputSource, Record, SendFinished, SendPaused, UserMessageAdded
+from ..model.usage import NO_USAGE
 from ..ports.hook import (
     CompletionContext,
     HookDirective,
@@ -80,6 +81,7 @@ class Run:
         except (StoreError, RetryLaterError) as error:
             self.journal.actor.forget()
             context.emit(AgentEventType.AGENT_ERROR, AgentError, error.code, str(error))
+            context.emit(AgentEventType.RUN_ENDED, RunEnded, "failed", "", context.round, NO_USAGE, error.code)
             raise
         result = result_of(context.state, self.error)
         await self._ended(result)
@@ -313,6 +315,8 @@ class Run:
         self.journal.kernel.ambient.reach("end_early")
         if step.outcome == "cancelled":
             context.emit(AgentEventType.LOOP_CANCELLED, LoopCancelled, step.error_message or "")
+            if self.journal.inbox_waiting:
+                self.journal.stop_among(await self.journal.waiting())  # taken with the end of the send
         await self._finish(step, also=[*also, *aborted(context.state, step.error_message or step.outcome)])
 
     async def _round_ended(self, *, had_tools: bool) -> None:

@@ -53,7 +53,9 @@ class SessionCreated(Struct, frozen=True, gc=False, tag_field="kind", tag="sessi
     kind_of_session: str = "agent"
 
 
-class SendStarted(Struct, frozen=True, gc=False, tag_field="kind", tag="send_started", omit_defaults=True, kw_only=True):
+class SendStarted(
+    Struct, frozen=True, gc=False, tag_field="kind", tag="send_started", omit_defaults=True, kw_only=True
+):
     """An input was accepted; holds every limit that `decide` reads, so that a resume sees the same ones."""
 
     index: int
@@ -79,7 +81,9 @@ class UserMessageAdded(Struct, frozen=True, gc=False, tag_field="kind", tag="use
     """Inbox items that this message delivers."""
 
 
-class AssistantMessageAdded(Struct, frozen=True, gc=False, tag_field="kind", tag="assistant_message_added", omit_defaults=True):
+class AssistantMessageAdded(
+    Struct, frozen=True, gc=False, tag_field="kind", tag="assistant_message_added", omit_defaults=True
+):
     """The model replied; calls in it without a `ToolFinished` are open."""
 
     message: AssistantMessage
@@ -180,7 +184,9 @@ class RunResumed(Struct, frozen=True, gc=False, tag_field="kind", tag="run_resum
     takeovers: int = 0
 
 
-class SendFinished(Struct, frozen=True, gc=False, tag_field="kind", tag="send_finished", omit_defaults=True, kw_only=True):
+class SendFinished(
+    Struct, frozen=True, gc=False, tag_field="kind", tag="send_finished", omit_defaults=True, kw_only=True
+):
     """A send ended."""
 
     outcome: Outcome

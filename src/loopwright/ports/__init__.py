@@ -11,9 +11,9 @@ from .hook import HookContext, HookDirective, HookPoint
 from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
 from .settling import Settling
 from .shell import ShellBackend, ShellLaunch
-from .store import Head, InboxItem, NewSession, Store, Transition
+from .store import Head, InboxItem, NewSession, SessionQuery, Store, Transition
 from .store_admin import SchemaPolicy, SessionStore, StoreAdmin
-from .tool import ToolContext, ToolDefinition, ToolSource
+from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
 
 __all__ = [
     "Ambient",
@@ -25,6 +25,7 @@ __all__ = [
     "HookDirective",
     "HookPoint",
     "InboxItem",
+    "InputNeeded",
     "LLMRequest",
     "LLMResponse",
     "LLMService",
@@ -32,6 +33,7 @@ __all__ = [
     "NewSession",
     "RealAmbient",
     "SchemaPolicy",
+    "SessionQuery",
     "SessionStore",
     "Settling",
     "ShellBackend",
@@ -42,4 +44,5 @@ __all__ = [
     "ToolDefinition",
     "ToolSource",
     "Transition",
+    "UnknownOutcome",
 ]

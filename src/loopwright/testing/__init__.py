@@ -4,14 +4,26 @@ Owns: test tools that a user may want as well. Must not know: pytest, except whe
 Read next: `scripted.py`, `model_server.py`.
 """
 
+from .canonical import canonical
+from .crash_matrix import CrashMatrixError, CrashScenario, crash_matrix
+from .crash_points import CrashPoints, EffectLog, StopAt
 from .scripted import ScriptedLLM, ScriptError, calls, gated
 from .transport_suite import TransportSuite, run_transport_suite
+from .virtual import VirtualAmbient
 
 __all__ = [
+    "CrashMatrixError",
+    "CrashPoints",
+    "CrashScenario",
+    "EffectLog",
     "ScriptError",
     "ScriptedLLM",
+    "StopAt",
     "TransportSuite",
+    "VirtualAmbient",
     "calls",
+    "canonical",
+    "crash_matrix",
     "gated",
     "run_transport_suite",
 ]
