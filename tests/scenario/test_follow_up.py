@@ -181,7 +181,6 @@ async def test_a_veto_and_a_follow_up_at_one_boundary_are_both_heard(stage: Stag
     assert "user: check again" in heard
 
 
-@pytest.mark.xfail(strict=True, reason="the item is stored before the agent name is looked at")
 async def test_a_follow_up_to_a_session_of_another_agent_is_refused_before_it_is_stored(stage: Stage) -> None:
     sid = await stage.loop(agent_name="writer").new_session()
     other = stage.loop(agent_name="reader")

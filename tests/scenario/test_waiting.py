@@ -268,7 +268,6 @@ async def test_a_hook_that_ends_the_batch_while_a_question_is_open_leaves_every_
     assert (await loop.send("more", session_id=result.session_id)).status == "completed"
 
 
-@pytest.mark.xfail(strict=True, reason="submit_tool_results and submit_input store what they are given whole")
 async def test_a_long_result_of_the_host_is_cut_like_one_of_a_handler(stage: Stage) -> None:
     loop, waiting = await paused(stage, calls(("ship", {})), "done", tool_output_limit=100)
     await loop.submit_tool_results(waiting.session_id, {waiting.pending_tool_calls[0].id: "x" * 5000})

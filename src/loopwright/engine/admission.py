@@ -34,7 +34,7 @@ from ..ports.cancellation import CancellationToken, Stop
 from ..ports.store import InboxItem, MarkItem, Op, TakeItems
 from ..ports.tool import ToolSource
 from .actor import ACTORS, Actor, TurnOf
-from .journal import POISON_LIMIT, Journal, settled
+from .journal import POISON_LIMIT, Journal, check_known, settled
 from .kernel import Kernel
 from .run import Run
 from .running import RunContext, before_append
@@ -205,6 +205,7 @@ class Admission:
     ) -> StatefulResult | FollowUpQueued:
         """Stores an input in the inbox; runs it when nobody else will."""
         store, now = self.kernel.store, self.kernel.ambient.now()
+        check_known((await store.lookup(session_id)).head, self.kernel.config.agent_name)
         self.kernel.ambient.reach("inbox.before")
         queued = await store.enqueue(session_id, InboxItem(item_id, "message", encode(message), now))
         self.kernel.ambient.reach("inbox.after")

@@ -20,6 +20,7 @@ from ..ports.tool import ToolHandlerResult
 from .actor import ACTORS
 from .admission import Admission, Begun, Turn, healing
 from .kernel import Kernel
+from .outputs import Content, within_limit
 
 
 class Answers:
@@ -41,10 +42,7 @@ class Answers:
             data = as_data(value)
             records: list[Record] = [QuestionAnswered(interaction_id, data, by)]
             if call.question.kind != "approval":
-                key = idempotency_key(session_id, call.position, call.index)
-                records.append(
-                    ToolFinished(call.call.id, call.call.name, "answered", as_content(value), data=data, key=key)
-                )
+                records.append(await self._finished(session_id, call, "answered", as_content(value), data))
             await turn.journal.commit(records, sync=True)
 
         return await self._accept_and_run(session_id, accept)
@@ -57,7 +55,14 @@ class Answers:
         async def accept(turn: Turn) -> None:
             await turn.journal.load(fresh=True)
             state = turn.journal.state
-            records = [self._result(session_id, state, call_id, value) for call_id, value in results.items()]
+            calls = [self._open_call(session_id, state, call_id) for call_id in results]
+            records: list[Record] = []
+            for call, value in zip(calls, results.values(), strict=True):
+                if isinstance(value, ToolHandlerResult):
+                    status: ResultStatus = "finished" if value.ok else "failed"
+                    records.append(await self._finished(session_id, call, status, value.content, as_data(value.data)))
+                else:
+                    records.append(await self._finished(session_id, call, "finished", as_content(value), None))
             await turn.journal.commit(records, sync=True)
 
         return await self._accept_and_run(session_id, accept)
@@ -124,7 +129,8 @@ class Answers:
         if question.kind == "choice" and question.options and value not in question.options:
             raise InvalidMessageError(f"the answer to {question.id!r} must be one of {', '.join(question.options)}")
 
-    def _result(self, session_id: str, state: State, call_id: str, value: Any) -> ToolFinished:
+    def _open_call(self, session_id: str, state: State, call_id: str) -> OpenCall:
+        """The call that the host may answer. Raises `ToolResultError`."""
         call = state.call(call_id)
         if call is None:
             known = ", ".join(c.call.id for c in state.open_calls()) or "none"
@@ -133,8 +139,14 @@ class Answers:
             raise ToolResultError(session_id, call_id, "it has its result already")
         if call.waits_for_person:
             raise ToolResultError(session_id, call_id, "it waits for a person; use submit_input()")
+        return call
+
+    async def _finished(
+        self, session_id: str, call: OpenCall, status: ResultStatus, content: Content, data: Any
+    ) -> ToolFinished:
+        """The record of an answer from outside, cut like one of a handler."""
+        tool = self.kernel.tools.get(call.call.name)
+        limit = (tool.output_limit if tool is not None else None) or self.kernel.config.tool_output_limit
+        shown, artifact_id = await within_limit(self.kernel, session_id, content, limit)
         key = idempotency_key(session_id, call.position, call.index)
-        if isinstance(value, ToolHandlerResult):
-            status: ResultStatus = "finished" if value.ok else "failed"
-            return ToolFinished(call_id, call.call.name, status, value.content, data=as_data(value.data), key=key)
-        return ToolFinished(call_id, call.call.name, "finished", as_content(value), key=key)
+        return ToolFinished(call.call.id, call.call.name, status, shown, data=data, key=key, artifact_id=artifact_id)

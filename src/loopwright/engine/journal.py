@@ -108,15 +108,13 @@ class Journal:
         `SessionTooNewError`, `AgentUnavailableError`, `StoreCorruptError` naming the record.
         """
         if self.actor.state is not None and not fresh:
-            self._check_agent(self.actor.state.facts.agent_name)  # another loop object may have warmed it
+            check_agent(self.session_id, self.actor.state.facts.agent_name, self.kernel.config.agent_name)
             return None
         store = self.kernel.store
         behind = self.actor.state.position if self.actor.state is not None else 0
         found = await store.lookup(self.session_id)
         head = found.head
-        if head.min_format > CURRENT_FORMAT:
-            raise SessionTooNewError(self.session_id, head.min_format, CURRENT_FORMAT)
-        self._check_agent(head.agent_name)
+        check_known(head, self.kernel.config.agent_name)
         if head.position < behind:
             self.actor.forget()
             raise StoreRolledBackError(
@@ -129,11 +127,6 @@ class Journal:
         self.takeovers = head.takeovers
         self.format = head.min_format
         return head
-
-    def _check_agent(self, name: str) -> None:
-        known = self.kernel.config.agent_name
-        if name != known:
-            raise AgentUnavailableError(self.session_id, name, (known,))
 
     async def waiting(self) -> tuple[InboxItem, ...]:
         """Inbox items not taken yet."""
@@ -331,6 +324,19 @@ class Journal:
 
 
 _tasks: set[asyncio.Task[None]] = set()
+
+
+def check_known(head: Head, agent_name: str) -> None:
+    """Raises `SessionTooNewError` or `AgentUnavailableError` when this loop cannot run the session."""
+    if head.min_format > CURRENT_FORMAT:
+        raise SessionTooNewError(head.session_id, head.min_format, CURRENT_FORMAT)
+    check_agent(head.session_id, head.agent_name, agent_name)
+
+
+def check_agent(session_id: str, name: str, known: str) -> None:
+    """Raises `AgentUnavailableError` when a session of agent `name` is not for a loop of agent `known`."""
+    if name != known:
+        raise AgentUnavailableError(session_id, name, (known,))
 
 
 def load_state(session_id: str, stored: Sequence[StoredRecord]) -> State:

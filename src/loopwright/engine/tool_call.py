@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ..core.calls import CutOff, arguments_of, as_content, as_data, idempotency_key, shortened
+from ..core.calls import CutOff, arguments_of, as_content, as_data, idempotency_key
 from ..core.state import OpenCall
 from ..model.errors import (
     LoopwrightError,
@@ -34,6 +34,7 @@ from ..ports.cancellation import CancellationToken
 from ..ports.hook import HookDirective, HookPoint, ToolAfterContext, ToolBeforeContext, ToolErrorContext
 from ..ports.tool import InputNeeded, Reconcile, ToolDefinition, ToolHandlerResult, UnknownOutcome
 from ..prompts import prompt
+from .outputs import within_limit
 from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
@@ -320,7 +321,8 @@ class ToolRun:
                 failed = context.failed
                 status = "failed" if failed else "finished"
             self.broke = context.directive is HookDirective.BREAK
-        content, artifact_id = await self._within_limit(content)
+        limit = (self.tool.output_limit if self.tool is not None else None) or run.kernel.config.tool_output_limit
+        content, artifact_id = await within_limit(run.kernel, run.session_id, content, limit)
         finished = ToolFinished(
             self.call.call.id, self.name, status, content, data=data, key=self.key, artifact_id=artifact_id
         )
@@ -339,21 +341,6 @@ class ToolRun:
             failed,
             duration,
         )
-
-    async def _within_limit(self, content: Any) -> tuple[Any, str | None]:
-        limit = (
-            self.tool.output_limit if self.tool is not None else None
-        ) or self.run_context.kernel.config.tool_output_limit
-        text = content_text(content)
-        if len(text) <= limit:
-            return content, None
-        data = text.encode("utf-8", "surrogatepass")
-        kernel = self.run_context.kernel
-        kernel.ambient.reach("artifact.before")
-        artifact = await kernel.store.put_artifact(self.run_context.session_id, data, "text/plain")
-        kernel.ambient.reach("artifact.after")
-        pointer = f"read_output(artifact_id={artifact.artifact_id!r}, offset=...) reads the rest"
-        return shortened(content, limit, pointer), artifact.artifact_id
 
 
 async def _reconciled(ask: Reconcile, unknown: UnknownOutcome) -> ToolHandlerResult | str | None:
