@@ -141,12 +141,12 @@ def compared(
     limit: float | None = None,
     more_is_better: bool = False,
 ) -> Figure:
-    """A row from values of the same rounds. Of several floors the best one is the floor; the others are listed.
+    """A row from values of the same rounds. The first of several floors is the floor; the others are listed.
 
     The ratio is the median of the ratios round by round, with the smallest and the largest.
     """
     medians = {floor: statistics.median(values) for floor, values in floors.items()}
-    best = max(medians, key=medians.__getitem__) if more_is_better else min(medians, key=medians.__getitem__)
+    best = next(iter(floors))
     ratios = sorted(o / f for o, f in zip(ours, floors[best], strict=True))
     figure = Figure(
         name=name,

@@ -184,16 +184,18 @@ class Journal:
             if_inbox=self.actor.inbox_seen if quiet_inbox else None,
             sync=sync,
         )
-        point = "+".join([r.kind for r in encoded])
+        point = None if kernel.ambient.quiet else "+".join([r.kind for r in encoded])
         asked_at = time.monotonic()
-        kernel.ambient.reach(f"commit.before:{point}")
+        if point is not None:
+            kernel.ambient.reach(f"commit.before:{point}")
         try:
             done, cancelled = await settled(kernel.store.commit(transition))
         except BaseException as error:
             self._lost(error)
             raise
         self._won(done, transition, asked_at)
-        kernel.ambient.reach(f"commit.after:{point}")
+        if point is not None:
+            kernel.ambient.reach(f"commit.after:{point}")
         if cancelled is not None:
             raise cancelled
         return done

@@ -41,6 +41,11 @@ class Ambient(Protocol):
         """16 bytes that no other call of any process returns."""
         ...
 
+    @property
+    def quiet(self) -> bool:
+        """True when `reach` does nothing, so that points on hot paths need not be named."""
+        ...
+
     def reach(self, point: str) -> None:
         """Called at every named commit and effect point. Does nothing outside of tests."""
         ...
@@ -68,6 +73,8 @@ class RealAmbient:
     def new_id(self, prefix: str) -> str:
         """Time-ordered: 12 hex digits of milliseconds, 12 random ones."""
         return f"{prefix}_{int(_time.time() * 1000):012x}{os.urandom(6).hex()}"
+
+    quiet = True
 
     def __init__(self) -> None:
         self._secret = os.urandom(8)

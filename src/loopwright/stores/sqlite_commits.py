@@ -199,10 +199,17 @@ def caused(error: LoopwrightError, cause: BaseException) -> LoopwrightError:
 
 def release(batch: Sequence[Offer], outcomes: Sequence[Outcome]) -> None:
     """Tells everybody what became of their write; those who were cancelled meanwhile are not waiting."""
+    if len(batch) == 1:
+        _tell(batch[0].future, outcomes[0])
+        return
     for offer, outcome in zip(batch, outcomes, strict=True):
-        if offer.future.done():
-            continue
-        if isinstance(outcome, BaseException):
-            offer.future.set_exception(outcome)
-        else:
-            offer.future.set_result(outcome)
+        _tell(offer.future, outcome)
+
+
+def _tell(future: asyncio.Future[Any], outcome: Outcome) -> None:
+    if future.done():
+        return
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

@@ -35,29 +35,30 @@ class GroupCommit:
         self._worker = worker
         self._others_are_alive = others
         self._offered: list[Offer] = []
-        self._alone: str | None = None
-        """The session that was first in this tick; None in a new one."""
+        self._newest: str | None = None
+        """The session that wrote last."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def offer(self, loop: asyncio.AbstractEventLoop, offer: Offer, session_id: str = "") -> None:
-        """Joins the batch of this tick; while one session is alone in a tick, its writes are committed at once."""
-        if not self._offered and self._alone in (None, session_id):
-            if self._alone is None:
-                self._alone = session_id
-                loop.call_soon(self._next_tick)
+        """Joins the batch of this tick; what the session that wrote last writes again is committed at once.
+
+        A session that is alone in the file never waits for company. As soon as another one writes, both are in a batch:
+        each commit by a different session than the one before it ends with its tick.
+        """
+        self._loop = loop
+        if session_id == self._newest and not self._offered:
             if not self._worker.is_busy and not self._needs_thread((offer,)):
-                self._loop = loop
                 self._commit_here([offer])
                 return
+        self._newest = session_id
         if not self._offered:
-            self._loop = loop
             loop.call_soon(self._flush)
         self._offered.append(offer)
 
     def forget(self) -> None:
         """Drops what was offered on a loop that is closed by now."""
         self._offered.clear()
-        self._alone = None
+        self._newest = None
 
     def take_offered(self) -> list[Offer]:
         """What nobody began with yet; it is no longer offered."""
@@ -85,9 +86,6 @@ class GroupCommit:
             self._hand_over(batch)
             return
         self._commit_here(batch)
-
-    def _next_tick(self) -> None:
-        self._alone = None
 
     def _commit_here(self, batch: list[Offer]) -> None:
         try:

@@ -298,6 +298,8 @@ def bury(execute: Execute, session_id: str, *, cascade: bool) -> int:
 
 
 def _newest(records: tuple[EncodedRecord, ...]) -> float:
-    if len(records) == 1:
-        return records[0].at
-    return max([record.at for record in records], default=0.0)
+    newest = 0.0
+    for record in records:
+        if record.at > newest:
+            newest = record.at
+    return newest

@@ -92,6 +92,8 @@ class CrashPoints:
         if self.stopped is not None:
             raise ProcessStopped(self.stopped)
 
+    quiet = False
+
     def reach(self, point: str) -> None:
         """Notes the point and stops when it is the one."""
         self.alive()

@@ -75,6 +75,8 @@ class VirtualAmbient:
         """16 bytes of the seed's sequence."""
         return self._chance.randbytes(16)
 
+    quiet = False
+
     def reach(self, point: str) -> None:
         """Calls `on_point`."""
         if self._on_point is not None:
