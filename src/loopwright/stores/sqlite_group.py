@@ -46,10 +46,10 @@ class GroupCommit:
         each commit by a different session than the one before it ends with its tick.
         """
         self._loop = loop
-        if session_id == self._newest and not self._offered:
-            if not self._worker.is_busy and not self._needs_thread((offer,)):
-                self._commit_here([offer])
-                return
+        unaccompanied = session_id == self._newest and not self._offered
+        if unaccompanied and not self._worker.is_busy and not self._needs_thread((offer,)):
+            self._commit_here([offer])
+            return
         self._newest = session_id
         if not self._offered:
             loop.call_soon(self._flush)
