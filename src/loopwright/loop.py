@@ -74,6 +74,8 @@ class StatefulAgentLoop:
         `tools`: functions, definitions or a registry. `ambient`: clock, ids and randomness, for tests.
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
+        if config is not None and not isinstance(config, AgentLoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"config must be an AgentLoopConfig, not {type(config).__name__}")
         if dsn is not None and store is not None:
             raise ConfigError("pass dsn or store, not both")
         self._owned_store = store is None
@@ -145,10 +147,13 @@ class StatefulAgentLoop:
         """
         self._check_open()
         kernel = self._kernel
-        sid = session_id or kernel.ambient.new_id("sess")
+        sid = kernel.ambient.new_id("sess") if session_id is None else _usable_id(session_id)
         at = kernel.ambient.now()
         created = SessionCreated(sid, kernel.config.agent_name, system_prompt, dict(metadata or {}))
-        kind, version, body = encode_record(created)
+        try:
+            kind, version, body = encode_record(created)
+        except TypeError as error:
+            raise ConfigError(f"metadata must be JSON values: {error}") from error
         record = EncodedRecord(kind, version, at, body)
         kernel.ambient.reach("create.before")
         await self._store.create(
@@ -225,13 +230,16 @@ class StatefulAgentLoop:
             item = item_id or self._kernel.ambient.new_id("item")
             return await self._admission.follow_up(session_id, user, item, SendOptions(stop=stop))
 
-    async def resume(self, session_id: str, *, stop: Stop = None) -> StatefulResult:
+    async def resume(self, session_id: str, *, tools: ToolSource | None = None, stop: Stop = None) -> StatefulResult:
         """Continues an interrupted send; without one, runs once more without new input.
+
+        `tools`: the registry that the send was given, when it replaced the loop's own.
+        Raises: `AgentUnavailableError` when an open call needs a tool that is not here; nothing is taken then.
 
         A session that waits for a person or host returns that result unchanged.
         """
         async with self._counted():
-            return await self._admission.resume(session_id, SendOptions(stop=stop))
+            return await self._admission.resume(session_id, SendOptions(registry=tools, stop=stop))
 
     async def recover(self, *, limit: int = 1000) -> list[Recovered]:
         """Finds and continues every interrupted session of this agent whose process is gone; several run side by side."""
@@ -341,6 +349,11 @@ def _is_registry(tools: object) -> TypeGuard[ToolSource]:
 def _registry(tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]]) -> ToolSource:
     if _is_registry(tools):
         return tools
+    if isinstance(tools, str):
+        raise ConfigError(
+            f"tools must be functions, definitions or a registry, not the text {tools!r};"
+            " presets come from create_default_tool_registry()"
+        )
     given = _each(tools)
     registry: ToolSource = _late("tools.registry").ToolRegistry.of(*given) if given else NoTools()
     return registry
@@ -360,6 +373,12 @@ def _names(tools: Sequence[str] | ToolSource | None) -> tuple[str, ...] | None:
 
 def _replacement(tools: Sequence[str] | ToolSource | None) -> ToolSource | None:
     return tools if _is_registry(tools) else None
+
+
+def _usable_id(session_id: str) -> str:
+    if not 1 <= len(session_id) <= 200 or not session_id.isprintable() or " " in session_id:
+        raise ConfigError(f"session id {session_id!r} must be 1 to 200 printable characters without spaces")
+    return session_id
 
 
 def _user_message(value: MessageLike | str) -> UserMessage:
@@ -385,6 +404,8 @@ def _output_spec(schema: OutputSchema | None) -> StructuredOutputSpec | None:
         return schema
     if isinstance(schema, dict):
         return StructuredOutputSpec(str(schema.get("title") or "answer"), schema)
+    if not isinstance(schema, type):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+        raise ConfigError(f"output_schema must be a JSON Schema, a type or a spec, not {schema!r}")
     return StructuredOutputSpec(schema.__name__, _late("tools.signature").schema_of_type(schema))
 
 

@@ -10,13 +10,14 @@ from tests.scenario.conftest import Counting, Stage, texts
 from loopwright import (
     AgentHooks,
     HookDirective,
+    HookPoint,
     InputNeeded,
     SessionPendingError,
     ToolDefinition,
     ToolHandlerResult,
     tool,
 )
-from loopwright.model.errors import InteractionError, InvalidMessageError, ToolResultError
+from loopwright.model.errors import AgentUnavailableError, InteractionError, InvalidMessageError, ToolResultError
 from loopwright.model.records import QuestionAnswered, ToolFinished
 from loopwright.testing import calls
 from loopwright.tools.ask import request_user_input_tool
@@ -272,3 +273,46 @@ async def test_a_long_result_of_the_host_is_cut_like_one_of_a_handler(stage: Sta
     loop, waiting = await paused(stage, calls(("ship", {})), "done", tool_output_limit=100)
     await loop.submit_tool_results(waiting.session_id, {waiting.pending_tool_calls[0].id: "x" * 5000})
     assert len(texts(await loop.get_messages(waiting.session_id))[2]) < 1000
+
+
+async def test_a_denial_holds_in_a_process_without_the_hook_that_asked(stage: Stage) -> None:
+    ran: list[str] = []
+
+    @tool(effect="idempotent")
+    async def transfer() -> str:
+        ran.append("transfer")
+        return "transferred"
+
+    def ask(context: Any) -> None:
+        if not context.answered:
+            context.ask("really?", ("approve", "later", "deny"))
+
+    for answer in ("deny", "later"):
+        asking = stage.loop(calls(("transfer", {})), tools=[transfer])
+        asking.hooks.register(HookPoint.TOOL_BEFORE, ask)
+        waiting = await asking.send("go")
+        elsewhere = stage.loop("ok", tools=[transfer])
+        with pytest.raises(InvalidMessageError, match="approve, later, deny"):
+            await elsewhere.submit_input(waiting.session_id, waiting.pending_interactions[0].id, "maybe")
+        done = await elsewhere.submit_input(waiting.session_id, waiting.pending_interactions[0].id, answer)
+        assert (done.status, ran) == ("completed", [])
+
+
+async def test_an_open_call_waits_for_a_process_that_has_its_tool(stage: Stage) -> None:
+    @tool(effect="idempotent")
+    async def work() -> str:
+        return "worked"
+
+    def ask(context: Any) -> None:
+        if not context.answered:
+            context.ask("really?")
+
+    asking = stage.loop(calls(("work", {})), tools=[work])
+    asking.hooks.register(HookPoint.TOOL_BEFORE, ask)
+    waiting = await asking.send("go")
+    question = waiting.pending_interactions[0].id
+    with pytest.raises(AgentUnavailableError) as refused:
+        await stage.loop().submit_input(waiting.session_id, question, "approve")
+    assert refused.value.missing_tools == ("work",)
+    done = await stage.loop("ok", tools=[work]).submit_input(waiting.session_id, question, "approve")
+    assert texts(await stage.loop().get_messages(done.session_id))[2:] == ["tool: worked", "assistant: ok"]

@@ -21,13 +21,14 @@ from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError
 from ..model.records import SessionCreated
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
-from ..ports.store import SessionQuery
 from ..ports.store_admin import SchemaPolicy, SessionStore
 from ..stores.dsn import open_store
 from ..tools.presets import WORKSPACE_VARIABLE, create_default_tool_registry
 from ..transports.provider_config import LLMProviderConfig
 from ..transports.service_factory import config_of_model, create_llm_service_from_config
+from ..transports.vendors import VENDORS
 from .journal_lines import record_of
+from .session_ids import resolved
 
 DEFAULT_DB: Final = os.path.join(".loopwright", "sessions.db")
 DEFAULT_AGENT: Final = "cli"
@@ -76,6 +77,7 @@ def model_config(settings: AgentSettings, env: Mapping[str, str]) -> LLMProvider
     """
     try:
         if settings.model:
+            _check_provider(settings, env)
             given: dict[str, Any] = {"base_url": settings.base_url} if settings.base_url else {}
             return config_of_model(settings.model, env=env, **given)
         if settings.base_url:
@@ -84,6 +86,16 @@ def model_config(settings: AgentSettings, env: Mapping[str, str]) -> LLMProvider
     except ConfigError as error:
         problems = "; ".join(error.problems).replace(": pass it, or set", ": set").replace(" and use from_env()", "")
         raise ConfigError(f"{problems}; {EXAMPLE}") from error
+
+
+def _check_provider(settings: AgentSettings, env: Mapping[str, str]) -> None:
+    """A word that is no provider means a server of one's own, which needs an address."""
+    provider, colon, _ = (settings.model or "").partition(":")
+    address = settings.base_url or env.get("LOOPWRIGHT_BASE_URL")
+    if colon and provider and provider.lower() not in VENDORS and not address:
+        raise ConfigError(
+            f"unknown provider {provider!r}; known are {', '.join(sorted(VENDORS))}; any other word needs --base-url"
+        )
 
 
 class NoModel:
@@ -130,13 +142,6 @@ async def opened_store(db: str) -> AsyncGenerator[SessionStore]:
         yield store
     finally:
         await store.aclose()
-
-
-async def resolved(store: SessionStore, session_id: str) -> str:
-    """The id that was meant: `last` is the newest session. Raises: `SessionNotFoundError`."""
-    if session_id == "last" and (newest := await store.list(SessionQuery(limit=1))):
-        return newest[0].session_id
-    return (await store.lookup(session_id)).head.session_id
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ from ..model.errors import LoopwrightError, StoreSchemaError
 from .chat_command import chat
 from .doctor_command import doctor
 from .exit_codes import ExitCode, code_of_error, words_of
+from .plain_help import PlainCommand
 from .run_command import run
 from .session_commands import sessions_app
 
@@ -49,10 +50,10 @@ def root(
     """
 
 
-app.command()(run)
-app.command()(chat)
+app.command(cls=PlainCommand)(run)
+app.command(cls=PlainCommand)(chat)
 app.add_typer(sessions_app, name="sessions")
-app.command()(doctor)
+app.command(cls=PlainCommand)(doctor)
 
 
 def run_application(arguments: list[str] | None = None) -> None:

@@ -10,9 +10,7 @@ import asyncio
 import os
 import sys
 from contextlib import AsyncExitStack
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Any, Final
 
 try:
     import readline  # noqa: F401 - being loaded is what makes input() edit lines  # pyright: ignore[reportUnusedImport]
@@ -26,7 +24,7 @@ from ..ports.cancellation import CancellationToken
 from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, Agent, AgentSettings, opened_agent
 from .exit_codes import words_of
 from .journal_lines import one_line, printable
-from .options import AgentName, AllowBash, BaseUrl, Db, MaxRounds, Model, Preset, System, Workspace
+from .options import AgentName, AllowBash, BaseUrl, Db, MaxRounds, Model, Preset, Session, System, Workspace
 from .screen import question_text
 from .session_drive import Drive, Work, ask_on_terminal, screen_for
 from .type_ahead import TypeAhead
@@ -39,9 +37,7 @@ HELP: Final = """\
 
 
 def chat(
-    session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="Go on with a session; `last` is the newest.")
-    ] = None,
+    session: Session = None,
     model: Model = None,
     base_url: BaseUrl = None,
     db: Db = DEFAULT_DB,
@@ -76,6 +72,7 @@ class Conversation:
         self._settings = settings
         self._stack = AsyncExitStack()
         self._session_id = ""
+        """Empty until the first message: a chat in which nothing is said leaves no session behind."""
         self._waiting = False
         """True while the session waits for an answer."""
         self._at_keyboard = sys.stdin.isatty() and sys.stderr.isatty()
@@ -84,7 +81,7 @@ class Conversation:
         """From the first line to the last."""
         try:
             agent = self._runner.run(self._open(session_id))
-            self._greet(agent, new=session_id is None)
+            self._greet(agent)
             if session_id is not None:
                 self._go_on(agent)
             while (line := self._read()) is not None:
@@ -98,13 +95,13 @@ class Conversation:
 
     async def _open(self, session_id: str | None) -> Agent:
         agent = await self._stack.enter_async_context(opened_agent(self._settings, session_id, os.environ))
-        self._session_id = agent.session_id or await agent.loop.new_session(metadata=agent.metadata, title="chat")
+        self._session_id = agent.session_id or ""
         return agent
 
-    def _greet(self, agent: Agent, *, new: bool) -> None:
+    def _greet(self, agent: Agent) -> None:
         name = f"{agent.model.vendor} {agent.model.model}".strip()
-        begun = "new session" if new else "session"
-        sys.stderr.write(f"loopwright: {name}, {begun} {self._session_id}; /help lists the commands\n")
+        session = f"session {self._session_id}" if self._session_id else "a new session with your first message"
+        sys.stderr.write(f"loopwright: {name}, {session}; /help lists the commands\n")
 
     def _go_on(self, agent: Agent) -> None:
         """A session that was interrupted goes on, one that waits is asked about, before anything new is said."""
@@ -123,6 +120,9 @@ class Conversation:
 
     def _saying(self, agent: Agent, text: str) -> Work:
         async def work(token: CancellationToken) -> StatefulResult | FollowUpQueued:
+            if not self._session_id:
+                title = " ".join(text.split())[:80]
+                self._session_id = await agent.loop.new_session(metadata=agent.metadata, title=title)
             return await agent.loop.send(text, session_id=self._session_id, stop=token)
 
         return work
@@ -152,11 +152,7 @@ class Conversation:
         if text == "/help":
             sys.stderr.write(HELP + "\n")
         elif text == "/session":
-            stats = self._runner.run(agent.loop.get_session_stats(self._session_id))
-            figures = (
-                f"{stats.sends} sends, {stats.records} records, {stats.usage.total_tokens:,} tokens, {stats.status}"
-            )
-            sys.stderr.write(f"  {self._session_id}: {figures}\n")
+            sys.stderr.write(f"  {self._figures(agent)}\n")
         elif text.startswith("/") and " " not in text and "/" not in text[1:]:
             sys.stderr.write(f"  no command {text}; /help lists them\n")
         else:
@@ -167,6 +163,13 @@ class Conversation:
             else:
                 self._run(agent, self._saying(agent, text))
         return True
+
+    def _figures(self, agent: Agent) -> str:
+        if not self._session_id:
+            return "no session yet: the first message makes it"
+        stats = self._runner.run(agent.loop.get_session_stats(self._session_id))
+        figures = f"{stats.sends} sends, {stats.records} records, {stats.usage.total_tokens:,} tokens, {stats.status}"
+        return f"{self._session_id}: {figures}"
 
     def _run(self, agent: Agent, work: Work) -> None:
         drive = Drive(agent, self._settings, screen_for(model=agent.model.model))

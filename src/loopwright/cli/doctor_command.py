@@ -32,9 +32,9 @@ _MARKS: Final[dict[Grade, tuple[str, str, str]]] = {
 
 
 def doctor(db: Db = DEFAULT_DB, model: Model = None, base_url: BaseUrl = None, as_json: AsJson = False) -> None:
-    """Check the store, every session in it, and the model settings; say what to do.
+    """Check the store, its sessions and the model settings.
 
-    Nothing is changed and no model is called. The exit code is 1 when something is wrong.
+    Each finding says what to do. Nothing is changed and no model is called. The exit code is 1 when something is wrong.
     """
     settings = AgentSettings(db=db, model=model, base_url=base_url)
     lines = asyncio.run(examine_all(db, settings, os.environ))
@@ -65,5 +65,10 @@ def show_lines(lines: list[CheckLine]) -> None:
         area = line.area
     print_lines(console, table)
     count = sum(1 for line in lines if line.grade == "problem")
-    verdict = f"{count} problem{'s' if count != 1 else ''} found" if count else "nothing is wrong"
+    notes = sum(1 for line in lines if line.grade == "note")
+    verdict = _counted(count, "problem") + (f", {_counted(notes, 'note')}" if notes else "")
     print_lines(console, Text(verdict, style="bold red" if count else "green"))
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count or 'no'} {word}{'' if count == 1 else 's'}"

@@ -9,7 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-WITHOUT_EXTRA = "loopwright: the command line needs typer and rich: pip install 'loopwright[cli]'\n"
+WITHOUT_EXTRA = (
+    "loopwright: the command line needs typer and rich; install the extra: pip install 'loopwright[cli]'"
+    " (from a clone: pip install '.[cli]')\n"
+)
 
 run_application: Callable[[list[str] | None], None] | None
 try:

@@ -24,9 +24,14 @@ Preset = Annotated[
     str | None, typer.Option("--preset", metavar="core|explore|full", help="Which tools; explore changes nothing.")
 ]
 AllowBash = Annotated[bool, typer.Option("--allow-bash", help="Let the model run shell commands.")]
-MaxRounds = Annotated[int | None, typer.Option("--max-rounds", min=1, help="Model calls per send; default 24.")]
+MaxRounds = Annotated[
+    int | None, typer.Option("--max-rounds", metavar="N", min=1, help="Model calls per send; default 24.")
+]
 NoStream = Annotated[bool, typer.Option("--no-stream", help="Show the answer when it is complete.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 AsEvents = Annotated[bool, typer.Option("--events", help="Every event as a JSON line on standard output.")]
 System = Annotated[str | None, typer.Option("--system", metavar="TEXT", help="Instructions for the model.")]
+Session = Annotated[
+    str | None, typer.Option("--session", metavar="ID", help="Go on with a session; `last` is the newest.")
+]
 AgentName = Annotated[str, typer.Option("--agent", metavar="NAME", help="Whose sessions to run.")]

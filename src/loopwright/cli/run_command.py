@@ -17,7 +17,7 @@ from msgspec import Struct
 from ..core.result import FollowUpQueued, StatefulResult
 from ..model.errors import ConfigError, LoopwrightError
 from ..ports.cancellation import CancellationToken
-from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, Agent, AgentSettings, opened_agent
+from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, Agent, AgentSettings, opened_agent, opened_store
 from .exit_codes import ExitCode, code_of_error, code_of_outcome, words_of
 from .options import (
     AgentName,
@@ -30,6 +30,7 @@ from .options import (
     Model,
     NoStream,
     Preset,
+    Session,
     System,
     Workspace,
 )
@@ -45,6 +46,7 @@ from .session_drive import (
     screen_for,
     write_json,
 )
+from .session_ids import left_open, resolved
 
 
 class RunOrder(Struct, frozen=True, kw_only=True):
@@ -60,13 +62,15 @@ class RunOrder(Struct, frozen=True, kw_only=True):
     """Answers an open question instead of saying something."""
     question: str | None = None
     """Which one; None: the only one."""
+    again: bool = False
+    """Ask the model once more where nothing is open."""
 
 
 def run(
-    prompt: Annotated[str | None, typer.Argument(help="What to do; - reads it from standard input.")] = None,
-    session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="Go on with a session; `last` is the newest.")
+    prompt: Annotated[
+        str | None, typer.Argument(metavar="PROMPT", help="What to do; - reads it from standard input.")
     ] = None,
+    session: Session = None,
     model: Model = None,
     base_url: BaseUrl = None,
     db: Db = DEFAULT_DB,
@@ -112,6 +116,11 @@ async def carry_out(settings: AgentSettings, order: RunOrder) -> int:
     """Runs the order and says how it ended; answers the exit code."""
     shown: list[str] = []
     try:
+        if order.prompt is None and order.answer is None and not order.again:
+            async with opened_store(settings.db) as store:
+                named = await resolved(store, order.session_id or "")
+                if not await left_open(store, named):
+                    return _nothing_open(named, settings, as_json=order.as_json)
         async with opened_agent(settings, order.session_id, os.environ) as agent:
             session_id = agent.session_id or await _new_session(agent, order.prompt or "")
             shown.append(session_id)
@@ -141,6 +150,14 @@ def error_json(error: LoopwrightError, session_id: str | None) -> dict[str, obje
         "error_code": error.code,
         "error_message": words_of(error),
     }
+
+
+def _nothing_open(session_id: str, settings: AgentSettings, *, as_json: bool) -> int:
+    if as_json:
+        write_json({"session_id": session_id, "status": "idle", "exit_code": int(ExitCode.COMPLETED)})
+    more = f"loopwright sessions resume {session_id}{settings.repeated()} --again"
+    sys.stderr.write(f"loopwright: session {session_id}: nothing was open; to ask the model once more: {more}\n")
+    return ExitCode.COMPLETED
 
 
 async def _new_session(agent: Agent, prompt: str) -> str:

@@ -25,13 +25,16 @@ from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError, SessionBusyError
 from ..ports.store import Head, SessionQuery, StoredRecord
 from ..ports.store_admin import SessionStore
-from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, AgentSettings, NoModel, file_of, opened_store, resolved
+from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, AgentSettings, NoModel, file_of, opened_store
 from .exit_codes import ExitCode
 from .journal_lines import one_line, printable, record_of, record_text, tokens_text
 from .live_screen import print_lines, terminal_console
 from .options import AgentName, AllowBash, AsEvents, AsJson, BaseUrl, Db, MaxRounds, Model, NoStream, Preset, Workspace
+from .plain_help import PlainCommand
 from .run_command import RunOrder, carry_out
 from .session_drive import write_json
+from .session_ids import resolved
+from .session_table import ago, print_table, state_of
 from .transcript import Tone, transcript
 
 T = TypeVar("T")
@@ -40,17 +43,10 @@ sessions_app = typer.Typer(
     help="Look at sessions, go on with them, end them.", no_args_is_help=True, rich_markup_mode=None
 )
 
-SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session; `last` is the newest.", show_default=False)]
-
-_COLUMNS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
-    ("session", {"no_wrap": True}),
-    ("state", {"no_wrap": True}),
-    ("agent", {"no_wrap": True, "max_width": 14}),
-    ("sends", {"justify": "right"}),
-    ("tokens", {"justify": "right", "no_wrap": True}),
-    ("updated", {"no_wrap": True}),
-    ("title", {"no_wrap": True, "overflow": "ellipsis"}),
-)
+SessionId = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="A session; `last` is the newest.", show_default=False),
+]
 
 _STYLES: Final[dict[Tone, str]] = {
     "user": "bold",
@@ -72,29 +68,15 @@ def with_store(db: str, work: Callable[[SessionStore], Awaitable[T]]) -> T:
     return asyncio.run(whole())
 
 
-def state_of(head: Head) -> str:
-    """idle, waiting, running, or interrupted: open and nobody alive runs it."""
-    return "interrupted" if head.status == "running" and head.expires_in_s <= 0 else head.status
-
-
-def ago(at: float) -> str:
-    """How long ago a wall time was."""
-    seconds = max(time.time() - at, 0)
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit} ago"
-    return "just now" if seconds < 5 else f"{int(seconds)} s ago"
-
-
 def head_json(head: Head) -> dict[str, Any]:
     """A head as JSON values, with `state` beside the stored status."""
     return {**msgspec.to_builtins(head), "state": state_of(head)}
 
 
-@sessions_app.command("list")
+@sessions_app.command("list", cls=PlainCommand)
 def list_sessions(
     db: Db = DEFAULT_DB,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many, newest first.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many, newest first.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List sessions, newest first."""
@@ -107,20 +89,11 @@ def list_sessions(
     if not heads:
         sys.stderr.write(f"loopwright: no sessions in {db}\n")
         return None
-    console = terminal_console(sys.stdout)
-    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
-    for title, options in _COLUMNS:
-        table.add_column(title, **options)
-    for head in heads:
-        state = state_of(head)
-        colour = {"interrupted": "yellow", "waiting": "magenta", "running": "green"}.get(state, "")
-        figures = (str(head.sends), f"{head.usage.total_tokens:,}", ago(head.updated_at), printable(head.title))
-        table.add_row(head.session_id, Text(state, style=colour), Text(head.agent_name), *[Text(f) for f in figures])
-    print_lines(console, table)
+    print_table(terminal_console(sys.stdout), heads)
     return None
 
 
-@sessions_app.command()
+@sessions_app.command(cls=PlainCommand)
 def show(
     session_id: SessionId,
     db: Db = DEFAULT_DB,
@@ -128,7 +101,7 @@ def show(
     whole: Annotated[bool, typer.Option("--full", help="Calls and results in full.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a session: the conversation with its calls and outcomes, or its journal."""
+    """Show a session: its conversation with calls and outcomes."""
 
     async def read(store: SessionStore) -> tuple[Head, Sequence[StoredRecord]]:
         sid = await resolved(store, session_id)
@@ -182,7 +155,7 @@ def record_json(row: StoredRecord) -> dict[str, Any]:
     return {"position": row.position, "kind": row.kind, "version": row.version, "at": row.at, "body": body}
 
 
-@sessions_app.command()
+@sessions_app.command(cls=PlainCommand)
 def resume(
     session_id: SessionId,
     answer: Annotated[
@@ -191,6 +164,7 @@ def resume(
     question: Annotated[
         str | None, typer.Option("--question", metavar="ID", help="Which one, when there are several.")
     ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Ask the model once more where nothing is open.")] = False,
     model: Model = None,
     base_url: BaseUrl = None,
     db: Db = DEFAULT_DB,
@@ -203,7 +177,11 @@ def resume(
     as_events: AsEvents = False,
     agent: AgentName = DEFAULT_AGENT,
 ) -> None:
-    """Go on with a session that was interrupted or stopped, or answer what it asks."""
+    """Go on with an interrupted session, or answer its question.
+
+    A send that was stopped, failed or reached a limit goes on as well. After a completed one nothing is open: no model
+    is called, unless --again is given.
+    """
     if as_json and as_events:
         raise ConfigError("--json and --events exclude each other")
     settings = AgentSettings(
@@ -218,18 +196,27 @@ def resume(
         agent=agent,
     )
     order = RunOrder(
-        prompt=None, session_id=session_id, as_json=as_json, as_events=as_events, answer=answer, question=question
+        prompt=None,
+        session_id=session_id,
+        as_json=as_json,
+        as_events=as_events,
+        answer=answer,
+        question=question,
+        again=again,
     )
     raise typer.Exit(asyncio.run(carry_out(settings, order)))
 
 
-@sessions_app.command()
+@sessions_app.command(cls=PlainCommand)
 def abort(
     session_id: SessionId,
     db: Db = DEFAULT_DB,
     reason: Annotated[str, typer.Option("--reason", help="What the model is told.")] = "aborted by a person",
 ) -> None:
-    """End an unfinished send: its open calls are answered as aborted; a running one is asked to stop."""
+    """End an unfinished send, or stop a running one.
+
+    Its open calls are answered as aborted; a process that runs it is asked to stop.
+    """
 
     async def work(store: SessionStore) -> str:
         sid = await resolved(store, session_id)
@@ -250,7 +237,7 @@ def abort(
     sys.stderr.write(f"loopwright: {with_store(db, work)}\n")
 
 
-@sessions_app.command()
+@sessions_app.command(cls=PlainCommand)
 def export(
     session_id: SessionId,
     db: Db = DEFAULT_DB,
@@ -276,9 +263,9 @@ def export(
     sys.stderr.write(f"loopwright: {len(rows)} records written to {output}\n")
 
 
-@sessions_app.command()
+@sessions_app.command(cls=PlainCommand)
 def delete(
-    session_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The sessions.", show_default=False)],
+    session_ids: Annotated[list[str], typer.Argument(metavar="ID", help="The sessions.", show_default=False)],
     db: Db = DEFAULT_DB,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:

@@ -13,7 +13,7 @@ from ..model.codec import decode, encode
 from ..model.messages import FilePart, ImagePart, TextPart, ToolCall, content_text
 from ..model.records import ResultStatus, ToolFinished
 from ..model.specs import FinishReason
-from .state import State
+from .state import OpenCall, State
 
 
 class CutOff(ValueError):
@@ -110,3 +110,18 @@ def aborted(state: State, reason: str) -> list[ToolFinished]:
         status: ResultStatus = "uncertain" if doubtful else "aborted"
         results.append(ToolFinished(call.call.id, call.call.name, status, text, key=key))
     return results
+
+
+def approval_refusal(call: OpenCall, *, judged_here: bool) -> str | None:
+    """Why an answered approval does not let the call run; None when it does, or when nobody was asked.
+
+    A denial is final whatever hooks are registered. Any other answer than a plain approval can only be judged by the
+    hook that asked: without hooks (`judged_here`) the call is refused, since another process may have fewer of them.
+    """
+    if call.question is None or call.question.kind != "approval" or not call.answered:
+        return None
+    if call.answer in ("deny", False):
+        return f"a person denied the call of {call.question.tool_name}"
+    if judged_here or call.answer in ("approve", True):
+        return None
+    return f"the answer {call.answer!r} cannot be judged here: the hook that asked is not registered"

@@ -19,6 +19,7 @@ from ..core.result import FollowUpQueued, StatefulResult, result_of
 from ..core.state import State, fold
 from ..model.codec import decode, decode_record, encode
 from ..model.errors import (
+    AgentUnavailableError,
     CancellationRequested,
     InvalidMessageError,
     PoisonedError,
@@ -98,8 +99,23 @@ class Turn:
             return _nothing
         return source.on_cancel(self.token.cancel)
 
+    def check_tools(self, answered: frozenset[str] = frozenset()) -> None:
+        """Raises `AgentUnavailableError` when a call that is to be run needs a tool that is not registered here.
+
+        Nothing is taken or stored then: a process that has the tool can continue the send.
+        """
+        state = self.journal.state
+        if state.active is None or (declared := state.active.start.tools) is None:
+            return
+        here = self.options.registry or self.kernel.tools
+        to_run = [c.call for c in state.open_calls() if c.started is None and c.call.id not in answered]
+        missing = sorted({c.name for c in to_run if c.name in declared and here.get(c.name) is None})
+        if missing:
+            raise AgentUnavailableError(self.actor.session_id, self.kernel.config.agent_name, here.names(), missing)
+
     async def take_over(self, reason: str) -> Begun:
         """Takes the lease of the interrupted send; a session that keeps killing its process ends instead of running."""
+        self.check_tools()
         done = await self.journal.commit([RunResumed(reason, self.journal.takeovers)], progress=False)
         if done.takeovers >= POISON_LIMIT:
             return await self._poisoned(done.takeovers)
@@ -309,9 +325,7 @@ class Admission:
     ) -> Callable[[], Awaitable[StatefulResult]]:
         """The commit that accepts an input and takes the lease."""
         options, config, state = turn.options, self.kernel.config, turn.journal.state
-        names = options.tools
-        if names is None and options.registry is not None:
-            names = options.registry.names()
+        names = options.tools if options.tools is not None else (options.registry or self.kernel.tools).names()
         start = SendStarted(
             index=state.facts.sends + 1,
             send_id=options.send_id,

@@ -39,6 +39,7 @@ class Answers:
             if call is None or call.question is None or not call.waits_for_person:
                 raise await self._not_open(session_id, interaction_id, turn.journal.state)
             self._check(call.question, value)
+            turn.check_tools(answered=frozenset() if call.question.kind == "approval" else frozenset([call.call.id]))
             data = as_data(value)
             records: list[Record] = [QuestionAnswered(interaction_id, data, by)]
             if call.question.kind != "approval":
@@ -55,6 +56,7 @@ class Answers:
         async def accept(turn: Turn) -> None:
             await turn.journal.load(fresh=True)
             state = turn.journal.state
+            turn.check_tools(answered=frozenset(results))
             calls = [self._open_call(session_id, state, call_id) for call_id in results]
             records: list[Record] = []
             for call, value in zip(calls, results.values(), strict=True):
@@ -126,7 +128,7 @@ class Answers:
     def _check(self, question: Interaction, value: Any) -> None:
         if question.schema is not None and (why := self.kernel.limits.validate(question.schema, value)) is not None:
             raise InvalidMessageError(f"the answer to {question.id!r} does not fit: {why}")
-        if question.kind == "choice" and question.options and value not in question.options:
+        if question.kind in ("choice", "approval") and question.options and value not in question.options:
             raise InvalidMessageError(f"the answer to {question.id!r} must be one of {', '.join(question.options)}")
 
     def _open_call(self, session_id: str, state: State, call_id: str) -> OpenCall:

@@ -6,13 +6,15 @@ Read next: `core/retry.py` for the rule, `transports/` for services.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
 from ..core.estimate import estimated
 from ..core.retry import GiveUp, after_failure
 from ..model.errors import (
+    ConfigError,
     LLMContextOverflowError,
     LLMEmptyReplyError,
     LLMRetryExhausted,
@@ -148,8 +150,8 @@ class ModelCall:
     async def _work(self) -> LLMResponse:
         service = self._kernel.llm
         stream = getattr(service, "stream", None)
-        if stream is None or not self._kernel.config.stream:
-            return await service.complete(self._request)
+        if stream is None or (not self._kernel.config.stream and hasattr(service, "complete")):
+            return _a_response(await _awaited(service.complete(self._request)), service, "complete() must return")
         show = bool(self._kernel.bus.wanted & _DELTAS)
         response: LLMResponse | None = None
         async for chunk in stream(self._request):
@@ -159,8 +161,10 @@ class ModelCall:
             if show:
                 self._show(chunk)
         if response is None:
-            raise LLMTransientError("the stream ended without a response")
-        return response
+            raise LLMTransientError(
+                f"the stream of {type(service).__name__} ended without a response: it was cut, or its last chunk lacks one"
+            )
+        return _a_response(response, service, "the last chunk of stream() must carry")
 
     def _show(self, chunk: LLMStreamChunk) -> None:
         if chunk.text:
@@ -224,6 +228,18 @@ class ModelCall:
 _DELTAS = frozenset(
     {AgentEventType.STREAM_DELTA, AgentEventType.STREAM_THINK_DELTA, AgentEventType.TOOL_ARGUMENTS_DELTA}
 )
+
+
+async def _awaited(reply: Awaitable[LLMResponse] | LLMResponse) -> LLMResponse:
+    """The reply of an async `complete`, or of a plain one."""
+    return await reply if inspect.isawaitable(reply) else reply
+
+
+def _a_response(value: object, service: object, rule: str) -> LLMResponse:
+    """The value if it is a response; another one is a fault of the service that no retry mends."""
+    if isinstance(value, LLMResponse):
+        return value
+    raise ConfigError(f"{type(service).__name__}: {rule} an LLMResponse, not {type(value).__name__}")
 
 
 def code_of(error: BaseException) -> str:

@@ -65,7 +65,6 @@ class Run:
         self.resumed = resumed
         self.held: frozenset[str] = frozenset()
         self.error: BaseException | None = None
-        self._veto: UserMessageAdded | None = None
 
     async def run(self) -> StatefulResult:
         """Steps until the send ends or pauses.
@@ -209,16 +208,10 @@ class Run:
             return
         ahead = with_reply(context.send, added)
         step = after_reply(ahead, limits, inbox_waiting=self.journal.inbox_waiting)
-        try:
-            vetoed = isinstance(step, Finish) and step.outcome == "completed" and await self._vetoed(step.final_text)
-        except (HookFailedError, CancellationRequested, asyncio.CancelledError):
-            await self.journal.commit([*reply.records, added])  # the hook ends the send, but the reply was paid for
-            raise
-        if vetoed:
-            await self.journal.commit([*reply.records, added, *self._vetoes()])
-        elif isinstance(step, Finish):
+        if isinstance(step, Finish) and not (step.outcome == "completed" and self._vetoable()):
             await self._finish(step, also=[*reply.records, added], ahead=ahead)
         else:
+            # A completion hook may take long: what was paid for is stored before it is asked.
             await self.journal.commit([*reply.records, added])
         await self._round_ended(had_tools=False)
 
@@ -234,21 +227,20 @@ class Run:
             Finish("degraded", f"[degraded: {text}]", None, LLMError.code, None, text), also=reply.records
         )
 
-    async def _vetoed(self, final_text: str) -> bool:
-        """Asks completion hooks; True when one wants the model to go on, the message for it is in `_veto`."""
-        context, hooks = self.context, self.kernel.hooks
-        if not hooks.has(HookPoint.COMPLETION) or context.send.vetoes >= self.kernel.config.max_completion_vetoes:
-            return False
-        completion = CompletionContext(session_id=context.session_id, round_index=context.round, final_text=final_text)
-        await hooks.run(HookPoint.COMPLETION, completion)
-        if completion.directive is not HookDirective.SKIP:
-            return False
-        self._veto = UserMessageAdded(UserMessage(completion.message or "Go on: the task is not complete."), "veto")
-        return True
+    def _vetoable(self) -> bool:
+        """True when a completion hook may send the model back to work."""
+        vetoes, limit = self.context.send.vetoes, self.kernel.config.max_completion_vetoes
+        return self.kernel.hooks.has(HookPoint.COMPLETION) and vetoes < limit
 
-    def _vetoes(self) -> list[Record]:
-        veto, self._veto = self._veto, None
-        return [veto] if veto is not None else []
+    async def _veto(self, final_text: str) -> UserMessageAdded | None:
+        """What a completion hook says to the model instead of letting the send end; None lets it end."""
+        completion = CompletionContext(
+            session_id=self.context.session_id, round_index=self.context.round, final_text=final_text
+        )
+        await self.kernel.hooks.run(HookPoint.COMPLETION, completion)
+        if completion.directive is not HookDirective.SKIP:
+            return None
+        return UserMessageAdded(UserMessage(completion.message or prompt("veto")), "veto")
 
     async def _take_inbox(self) -> None:
         """Turns waiting items into one user message each, in the commit that takes them."""
@@ -282,8 +274,8 @@ class Run:
         """
         context = self.context
         completing = ahead is None and step.outcome == "completed" and not also and context.send.replied
-        if completing and await self._vetoed(step.final_text):
-            await self.journal.commit(self._vetoes())
+        if completing and self._vetoable() and (veto := await self._veto(step.final_text)) is not None:
+            await self.journal.commit([veto])
             return
         ahead = ahead or context.send
         finished = SendFinished(

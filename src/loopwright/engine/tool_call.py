@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ..core.calls import CutOff, arguments_of, as_content, as_data, idempotency_key
+from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, as_data, idempotency_key
 from ..core.state import OpenCall
 from ..model.errors import (
     LoopwrightError,
@@ -124,10 +124,9 @@ class ToolRun:
 
     async def _allowed(self) -> bool:
         """Asks the hooks; True when the handler may run. Also on resume: a hook sees every run of a tool."""
-        run = self.run_context
+        run, call = self.run_context, self.call
         if not run.kernel.hooks.has(HookPoint.TOOL_BEFORE):
-            return True
-        call = self.call
+            return await self._approved(judged_here=False)
         context = ToolBeforeContext(
             session_id=run.session_id,
             round_index=run.round,
@@ -147,6 +146,8 @@ class ToolRun:
         if context.directive in (HookDirective.SKIP, HookDirective.BREAK):
             await self.answer("refused", context.output or f"the call of {self.name} was not permitted")
             return False
+        if not await self._approved(judged_here=True):
+            return False
         changed = context.tool_name != self.name or context.arguments != self.arguments
         self.arguments = context.arguments
         if context.tool_name != self.name:
@@ -160,6 +161,13 @@ class ToolRun:
             await self.answer("invalid", why)
             return False
         return True
+
+    async def _approved(self, *, judged_here: bool) -> bool:
+        """The engine's own word on what a person answered, after the hooks had theirs."""
+        why = approval_refusal(self.call, judged_here=judged_here)
+        if why is not None:
+            await self.answer("refused", why)
+        return why is None
 
     async def ask(self, needed: InputNeeded) -> None:
         """Stores a question of this call; the batch goes on, the run pauses when nothing else is left."""

@@ -298,13 +298,24 @@ class AgentUnavailableError(RetryLaterError):
 
     code = "agent.unavailable"
 
-    def __init__(self, session_id: str, agent_name: str, known: Sequence[str]) -> None:
+    def __init__(
+        self, session_id: str, agent_name: str, known: Sequence[str], missing_tools: Sequence[str] = ()
+    ) -> None:
         self.session_id = session_id
         self.agent_name = agent_name
-        super().__init__(
-            f"session {session_id!r} belongs to agent {agent_name!r}; this loop runs {', '.join(known) or 'none'};"
-            " open a loop with AgentLoopConfig(agent_name=...)"
-        )
+        self.missing_tools = tuple(missing_tools)
+        here = ", ".join(known) or "none"
+        if missing_tools:
+            text = (
+                f"session {session_id!r} waits for tools that are not registered here: {', '.join(missing_tools)}"
+                f" (registered: {here}); continue it in a loop that has them, or abort_pending()"
+            )
+        else:
+            text = (
+                f"session {session_id!r} belongs to agent {agent_name!r}; this loop runs {here};"
+                " open a loop with AgentLoopConfig(agent_name=...)"
+            )
+        super().__init__(text)
 
 
 class StoreUnavailableError(RetryLaterError):

@@ -186,6 +186,8 @@ def as_message(value: MessageLike | str) -> Message:
         return UserMessage(value)
     if isinstance(value, _MESSAGES):
         return value
+    if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+        raise InvalidMessageError(f"a message is text, a message value or a dict, not {type(value).__name__}")
     role = value.get("role")
     content = value.get("content")
     if role in ("system", "developer"):

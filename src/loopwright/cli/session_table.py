@@ -1,0 +1,86 @@
+"""The table of `loopwright sessions list`.
+
+Owns: which columns fit a width. Must not know: stores, commands.
+Read next: `session_commands.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from ..ports.store import Head
+from .journal_lines import one_line
+
+GAP: Final = 2
+NARROWEST_TITLE: Final = 12
+"""Columns the title may be shrunk to before other columns are left out."""
+WIDEST_AGENT: Final = 14
+
+_HEADINGS: Final = ("session", "state", "agent", "sends", "tokens", "updated", "title")
+_LEFT_OUT: Final = ("tokens", "updated", "sends", "agent", "title")
+"""What goes when there is no room, in this order; id and state always stay whole."""
+_RIGHT: Final = ("sends", "tokens")
+_STATE_STYLES: Final = {"interrupted": "yellow", "waiting": "magenta", "running": "green"}
+
+
+def state_of(head: Head) -> str:
+    """idle, waiting, running, or interrupted: open and nobody alive runs it."""
+    return "interrupted" if head.status == "running" and head.expires_in_s <= 0 else head.status
+
+
+def ago(at: float) -> str:
+    """How long ago a wall time was."""
+    seconds = max(time.time() - at, 0)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "just now" if seconds < 5 else f"{int(seconds)} s ago"
+
+
+def table_lines(heads: Sequence[Head], width: int) -> list[Text]:
+    """A line for each head under a line of headings, at most `width` wide unless ids and states alone are wider."""
+    rows = [dict(zip(_HEADINGS, _cells(head), strict=True)) for head in heads]
+    widths = {name: max([cell_len(name), *[cell_len(row[name]) for row in rows]]) for name in _HEADINGS}
+    for name in _LEFT_OUT:
+        title = min(widths.get("title", 0), NARROWEST_TITLE)
+        if _total({**widths, "title": title} if "title" in widths else widths) <= width:
+            break
+        del widths[name]
+    if "title" in widths:
+        widths["title"] = min(widths["title"], width - _total({**widths, "title": 0}))
+    heading: dict[str, str] = {name: name for name in _HEADINGS}
+    return [_line(heading, widths, "dim"), *[_line(row, widths, "") for row in rows]]
+
+
+def print_table(console: Console, heads: Sequence[Head]) -> None:
+    """Prints the lines; in a pipe nothing is cut or left out, and on a terminal a line that is too long runs over."""
+    for line in table_lines(heads, console.width if console.is_terminal else 10_000):
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def _cells(head: Head) -> tuple[str, ...]:
+    agent, figures = one_line(head.agent_name, WIDEST_AGENT), f"{head.usage.total_tokens:,}"
+    title = one_line(head.title, 200)
+    return (head.session_id, state_of(head), agent, str(head.sends), figures, ago(head.updated_at), title)
+
+
+def _total(widths: dict[str, int]) -> int:
+    return sum(widths.values()) + GAP * (len(widths) - 1)
+
+
+def _line(row: dict[str, str], widths: dict[str, int], style: str) -> Text:
+    line = Text(style=style)
+    for name, width in widths.items():
+        cell = Text(row[name], style=_STATE_STYLES.get(row[name], "") if name == "state" else "")
+        if name in _RIGHT:
+            cell.pad_left(max(width - cell.cell_len, 0))
+        cell.truncate(width, overflow="ellipsis", pad=True)
+        line.append_text(cell).append(" " * GAP)
+    return line
