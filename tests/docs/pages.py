@@ -1,7 +1,7 @@
 """Fenced blocks of the documentation, and running them.
 
 `<!-- skip: reason -->` right above a block leaves it out. `<!-- one program -->` anywhere on a page lets its Python blocks
-share their names, in order. A line `#> text` in a block is what it prints at that point; all of them together are all that
+share their names, in order. A line `# > text` in a block is what it prints at that point; all of them together are all that
 the block prints.
 """
 
@@ -85,7 +85,7 @@ def run(blocks: list[Block]) -> None:
                     runner.run(made)
                 else:
                     exec(code, names)
-            expected = re.findall(r"^\s*#> ?(.*)$", block.code, flags=re.MULTILINE)
+            expected = re.findall(r"^\s*# ?> ?(.*)$", block.code, flags=re.MULTILINE)
             if expected and printed.getvalue().splitlines() != expected:
                 sys.exit(f"{block}: printed {printed.getvalue()!r}, the page says {expected!r}")
 

@@ -22,7 +22,7 @@ NARROWEST_TITLE: Final = 12
 """Columns the title may be shrunk to before other columns are left out."""
 WIDEST_AGENT: Final = 14
 
-_HEADINGS: Final = ("session", "state", "agent", "sends", "tokens", "updated", "title")
+_HEADINGS: Final[tuple[str, ...]] = ("session", "state", "agent", "sends", "tokens", "updated", "title")
 _LEFT_OUT: Final = ("tokens", "updated", "sends", "agent", "title")
 """What goes when there is no room, in this order; id and state always stay whole."""
 _RIGHT: Final = ("sends", "tokens")
@@ -54,7 +54,7 @@ def table_lines(heads: Sequence[Head], width: int) -> list[Text]:
         del widths[name]
     if "title" in widths:
         widths["title"] = min(widths["title"], width - _total({**widths, "title": 0}))
-    heading: dict[str, str] = {name: name for name in _HEADINGS}
+    heading = {name: name for name in _HEADINGS}
     return [_line(heading, widths, "dim"), *[_line(row, widths, "") for row in rows]]
 
 

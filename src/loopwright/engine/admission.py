@@ -90,6 +90,7 @@ class Turn:
             unsubscribe()
             if self.journal.lease is not None:
                 self.journal.drop_lease()
+            self.journal.hear_nothing()  # the two refer to each other: freed at once, not by the garbage collector
 
     def _follow(self, stop: Stop) -> Callable[[], None]:
         """Lets the host's source of stops cancel this run."""

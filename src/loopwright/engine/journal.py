@@ -319,6 +319,11 @@ class Journal:
         elif isinstance(error, SessionFencedError | SessionMovedError):
             self.drop_lease()
 
+    def hear_nothing(self) -> None:
+        """Forgets whom to tell about a takeover or an inbox item."""
+        self.on_fenced = _ignore
+        self.on_inbox = _ignore_seq
+
     def drop_lease(self) -> None:
         """Forgets the lease without giving it back."""
         self.lease = None

@@ -26,7 +26,7 @@ def test_a_healthy_store_is_fine(loopwright: CommandLine) -> None:
     assert (done.code, done.json["ok"]) == (0, True)
     findings = done.json["findings"]
     assert grades(findings, "sessions") == grades(findings, "integrity") == grades(findings, "model") == {"good"}
-    assert "nothing is wrong" in loopwright("doctor").out
+    assert "no problems" in loopwright("doctor").out
 
 
 def test_without_a_store_there_is_nothing_to_find(without_model: CommandLine) -> None:

@@ -71,9 +71,43 @@ def test_delete_asks_or_wants_a_yes_and_ids_stay_gone(loopwright: CommandLine) -
     assert (done.code, "was deleted" in done.err) == (2, True)
 
 
-def test_resume_without_open_work_runs_once_more(loopwright: CommandLine) -> None:
-    loopwright("run", "hello")
-    assert loopwright("sessions", "resume", "last").out == "you said hello\n"
+def test_without_open_work_nothing_is_paid_for_unless_it_is_asked_for(loopwright: CommandLine) -> None:
+    sid = session_of(loopwright("run", "hello"))
+    before = loopwright("sessions", "export", sid).out
+    for words in (("sessions", "resume", "last"), ("run", "--session", sid), ("sessions", "resume", sid, "--events")):
+        done = loopwright(*words)
+        assert (done.code, done.out, f"session {sid}: nothing was open" in done.err) == (0, "", True)
+    assert loopwright("sessions", "resume", sid, "--json").json == {"session_id": sid, "status": "idle", "exit_code": 0}
+    assert loopwright("sessions", "export", sid).out == before
+    assert loopwright("sessions", "resume", sid, "--again").out == "you said hello\n"
+
+
+def test_a_send_that_reached_its_limit_goes_on(loopwright: CommandLine) -> None:
+    done = loopwright("run", "endless", "--max-rounds", "1")
+    assert done.code == 4
+    assert loopwright("sessions", "resume", "last", "--max-rounds", "1").code == 4
+
+
+def test_an_id_may_be_named_by_its_beginning(loopwright: CommandLine) -> None:
+    sid = session_of(loopwright("run", "hello"))
+    assert loopwright("sessions", "show", sid[:-8], "--json").json["head"]["session_id"] == sid
+    assert session_of(loopwright("run", "again", "--session", sid[:-8])) == sid
+    short = loopwright("sessions", "show", sid[:12])
+    assert (short.code, "no session" in short.err) == (2, True)
+    second = session_of(loopwright("run", "hello"))
+    both = loopwright("sessions", "show", sid[:13])  # ids begin with the time
+    assert both.code == 2
+    assert f"2 sessions begin with {sid[:13]!r}" in both.err
+    assert sid in both.err
+    assert second in both.err
+    assert loopwright("sessions", "show", f"{sid[:13]}zz").code == 2
+
+
+def test_an_unknown_provider_is_named_with_those_that_are_known(without_model: CommandLine) -> None:
+    done = without_model("run", "hello", "--model", "nope:x")
+    assert done.code == 2
+    assert "unknown provider 'nope'; known are anthropic, azure" in done.err
+    assert "--base-url" in done.err
 
 
 def test_a_session_goes_on_with_the_model_it_began_with(without_model: CommandLine) -> None:
@@ -90,3 +124,11 @@ def test_a_chat_in_a_script_takes_a_line_for_a_message(loopwright: CommandLine) 
     done = loopwright.process("chat", stdin="hello\n/session\nask\nred\n/exit\nnever\n")
     assert done.code == 0
     assert done.out == "you said hello\nyou said ask; results: red\n"
+
+
+def test_a_chat_in_which_nothing_is_said_leaves_no_session(loopwright: CommandLine) -> None:
+    done = loopwright.process("chat", stdin="\n/session\n/exit\n")
+    assert (done.code, "no session yet" in done.err, "go on with" in done.err) == (0, True, False)
+    assert loopwright("sessions", "list", "--json").json == []
+    loopwright.process("chat", stdin="hello  there\n")
+    assert [head["title"] for head in loopwright("sessions", "list", "--json").json] == ["hello there"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.scenario.cli.command_line import CommandLine
+import pytest
+from tests.scenario.cli.command_line import CommandLine, session_of
 
 
 def test_a_run_is_drawn_live_with_tool_lines_and_a_status_bar(loopwright: CommandLine) -> None:
@@ -101,3 +102,18 @@ def test_a_reopened_chat_asks_what_was_left_open(loopwright: CommandLine) -> Non
         terminal.until("you said something else")
         terminal.type("/exit\n")
         assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
+def test_a_list_never_cuts_id_and_state_whatever_the_width(loopwright: CommandLine, width: int) -> None:
+    words = "a title that goes on and on, 日本語のタイトル, until nobody knows where it began or how it should ever end"
+    ids = [session_of(loopwright("run", words)), session_of(loopwright("run", "ask"))]
+    loopwright.env["COLUMNS"] = str(width)
+    with loopwright.terminal("sessions", "list") as terminal:
+        assert terminal.end() == 0
+    lines = terminal.text.splitlines()
+    assert len(lines) == 3
+    assert [line.split()[:2] for line in lines[1:]] == [[ids[1], "waiting"], [ids[0], "idle"]]
+    assert max(len(line) for line in lines) <= width
+    shown = {"title": width >= 60, "updated": width >= 80, "tokens": width >= 100}
+    assert {name: name in lines[0].split() for name in shown} == shown
