@@ -1,11 +1,12 @@
-"""Nothing dangerous without a yes: a hook asks a person before a tool runs, and looks again when the answer is there.
+"""Nothing dangerous without a yes: a hook asks a person before a tool runs.
 
-Hooks see every path that runs a tool, also the one after a crash.
+"deny" is final in every process, whatever hooks it has; "approve" lets the call run. Hooks see every path that runs a
+tool, also the one after a crash.
 """
 
 import asyncio
 
-from loopwright import AgentHooks, HookDirective, HookPoint, StatefulAgentLoop, tool
+from loopwright import AgentHooks, HookPoint, StatefulAgentLoop, tool
 from loopwright.ports.hook import ToolBeforeContext
 from loopwright.testing import ScriptedLLM, calls
 
@@ -19,14 +20,9 @@ async def delete_branch(name: str) -> str:
 
 
 @hooks.on(HookPoint.TOOL_BEFORE, name="approval")
-async def approve(context: ToolBeforeContext) -> HookDirective | None:
+async def approve(context: ToolBeforeContext) -> None:
     if not context.answered:
         context.ask(f"May the agent call {context.tool_name}({context.arguments})?")
-        return None
-    if context.answer == "approve":
-        return None
-    context.output = "a person said no"
-    return HookDirective.SKIP
 
 
 async def main() -> None:

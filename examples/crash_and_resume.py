@@ -1,9 +1,11 @@
 """kill -9 between two steps: the next process reads the journal and goes on, and what was done stays done."""
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from loopwright import StatefulAgentLoop, tool
@@ -33,17 +35,23 @@ async def set_table(plates: int) -> str:
     return f"{plates} plates"
 
 
-async def main() -> None:
+async def main() -> bool:
     steps = [calls(("bake", {"what": "cake"})), calls(("set_table", {"plates": 4}))] if DIE else ["Coffee is ready."]
     async with StatefulAgentLoop(llm=ScriptedLLM(steps), dsn="crash.db", tools=[bake, set_table]) as loop:
         if DIE:
             await loop.new_session(session_id="party")
             await loop.send("Prepare the party.", session_id="party")
-        for recovered in await loop.recover():  # every interrupted session that this program knows how to run
+        found = await loop.recover()  # every interrupted session that this program knows how to run
+        for recovered in found:
             print(recovered.session_id, "|", recovered.result.status, "|", recovered.result.final_text)
         print("baked:", baked())
+        return len(found) == 1 and baked() == ["cake"]
 
 
-if not DIE:
-    print("the first process ended with", subprocess.run([sys.executable, __file__, "--die"], check=False).returncode)
-asyncio.run(main())
+if DIE:
+    asyncio.run(main())
+else:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        killed = subprocess.run([sys.executable, __file__, "--die"], check=False)
+        print("the first process ended with", killed.returncode)
+        sys.exit(not asyncio.run(main()))

@@ -6,11 +6,12 @@ Try it with a model of your own: LOOPWRIGHT_MODEL=openai:gpt-5-mini OPENAI_API_K
 import asyncio
 import os
 
-from loopwright import AgentLoopConfig, StatefulAgentLoop, ToolContext, tool
+from loopwright import StatefulAgentLoop, tool
+from loopwright.model.errors import SessionExistsError
 
 
 @tool(effect="pure")
-async def weather(city: str, ctx: ToolContext) -> str:
+async def weather(city: str) -> str:
     """Today's weather.
 
     Args:
@@ -21,13 +22,13 @@ async def weather(city: str, ctx: ToolContext) -> str:
 
 async def main() -> None:
     model = os.environ.get("LOOPWRIGHT_MODEL", "echo:")  # echo: is offline and repeats what it hears
-    config = AgentLoopConfig(system_prompt="Answer in one sentence.")
-    async with StatefulAgentLoop(llm=model, dsn="quickstart.db", tools=[weather], config=config) as loop:
-        session_id = await loop.new_session(metadata={"user": "ada"})
-        result = await loop.send("How is the weather in Porto?", session_id=session_id)
+    async with StatefulAgentLoop(llm=model, dsn="quickstart.db", tools=[weather]) as loop:
+        try:
+            await loop.new_session(session_id="ada", system_prompt="Answer in one sentence.")
+        except SessionExistsError:
+            print("remembered:", [message.text for message in await loop.get_messages("ada")])
+        result = await loop.send("How is the weather in Porto?", session_id="ada")
         print(result.status, "|", result.final_text)
-        for message in await loop.get_messages(session_id):
-            print(type(message).__name__)
 
 
 asyncio.run(main())

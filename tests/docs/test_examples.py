@@ -15,17 +15,23 @@ MAX_LINES = 60
 MAX_FILES = 12
 
 SAYS = {
-    "approval_hook": ["waiting_for_input | May the agent call delete_branch", "completed | Well: a person said no."],
+    "approval_hook": [
+        "waiting_for_input | May the agent call delete_branch",
+        "completed | Well: a person denied the call",
+    ],
     "ask_a_person": ["waiting_for_input | Ship it on a Friday?", "completed | The boss says no."],
     "crash_and_resume": ["the first process ended with -9", "party | completed | Coffee is ready.", "baked: ['cake']"],
     "follow_ups": ["queued 1 | the second click is a duplicate: True", "I heard: Only after 2020!"],
     "host_tools": ["pending_tools | pick_color {'title': 'Background'}", "completed | It will be dark green."],
     "once_and_reconcile": ["ended with -9", "completed | The tool said: paid (the bank confirms it)", "payments: 1"],
     "own_model": ["GOOD MORNING | 24 tokens"],
-    "quickstart": ["completed | How is the weather in Porto?", "UserMessage\nAssistantMessage"],
+    "quickstart": ["completed | How is the weather in Porto?"],
     "streaming_events": ["Let me add.", "-> add({'a': 2, 'b': 40})\n<- 42", "It is 42.", "completed after 2 rounds"],
     "structured_output": ["completed | {'number': 'R-1', 'cents': 1250, 'items': ['tea', 'cups']}"],
 }
+
+THE_SECOND_TIME = {"quickstart": ["remembered: ['How is the weather in Porto?', 'How is the weather in Porto?']"]}
+"""What only a second run in the same folder says."""
 
 
 def without_settings() -> dict[str, str]:
@@ -35,19 +41,20 @@ def without_settings() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", sorted(SAYS))
-def test_an_example_runs_offline_and_says_what_it_promises(name: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],
-        cwd=tmp_path,
-        env=without_settings(),
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    missing = [text for text in SAYS[name] if text not in done.stdout]
-    assert missing == [], done.stdout
+def test_an_example_runs_offline_and_says_what_it_promises_twice_in_one_folder(name: str, tmp_path: Path) -> None:
+    for more in ([], THE_SECOND_TIME.get(name, [])):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],
+            cwd=tmp_path,
+            env=without_settings(),
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        missing = [text for text in [*SAYS[name], *more] if text not in done.stdout]
+        assert missing == [], done.stdout
 
 
 def test_every_example_is_run_and_short() -> None:
