@@ -35,7 +35,7 @@ def pay(order: str, cents: int, ctx: ToolContext) -> str:
     return "paid"
 
 
-async def main() -> bool:
+async def main() -> None:
     step = (
         calls(("pay", {"order": "A-1", "cents": 500})) if DIE else lambda r: f"The tool said: {r.messages[-1].content}"
     )
@@ -45,9 +45,6 @@ async def main() -> bool:
             await loop.send("Pay order A-1.", session_id="order-A-1")
         result = await loop.resume("order-A-1")
         print(result.status, "|", result.final_text)
-        payments = BANK.read_text().splitlines()
-        print("payments:", len(payments))
-        return result.ok and len(payments) == 1
 
 
 if DIE:
@@ -56,4 +53,7 @@ else:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         killed = subprocess.run([sys.executable, __file__, "--die"], check=False)
         print("the first process ended with", killed.returncode)
-        sys.exit(not asyncio.run(main()))
+        asyncio.run(main())
+        payments = BANK.read_text().splitlines()
+        print("payments:", len(payments))
+        sys.exit(len(payments) != 1)

@@ -52,7 +52,7 @@ def shown_commands() -> list[tuple[str, str, str]]:
     for page in pages():
         for block in blocks_of(page, *SHELLS):
             for part in re.split(r"^\$ ", block.code, flags=re.MULTILINE)[1:]:
-                line, _, under = part.partition("\n")
+                line, _, under = part.removeprefix(".venv/bin/").partition("\n")
                 if line.startswith("loopwright"):
                     found.append((str(block), line.partition(" # ")[0].strip(), under.rstrip()))
     return found

@@ -84,6 +84,13 @@ def words_of(error: LoopwrightError) -> str:
                 f"session {error.session_id!r} is being run by another process ({error.holder}); nothing was changed;"
                 f" wait until it is done, or stop it with `loopwright sessions abort {error.session_id}`"
             )
+        case AgentUnavailableError() if error.missing_tools:
+            missing = ", ".join(error.missing_tools)
+            how = "add --allow-bash" if error.missing_tools == ("bash",) else "go on in the program that has them"
+            return (
+                f"session {error.session_id!r} waits for tools that are not here: {missing}; {how}, or end the send with"
+                f" `loopwright sessions abort {error.session_id}`"
+            )
         case AgentUnavailableError():
             return (
                 f"session {error.session_id!r} belongs to agent {error.agent_name!r}: the program that made it has its"
