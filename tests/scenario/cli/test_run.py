@@ -7,6 +7,9 @@ import json
 import pytest
 from tests.scenario.cli.command_line import CommandLine, session_of
 
+from loopwright.cli.exit_codes import code_of_error, words_of
+from loopwright.model.errors import AgentUnavailableError
+
 
 def test_in_a_pipe_the_answer_is_on_standard_output_and_the_rest_on_standard_error(loopwright: CommandLine) -> None:
     done = loopwright.process("run", "files", "--no-stream")
@@ -144,4 +147,13 @@ def test_without_the_extra_it_says_what_to_install(loopwright: CommandLine) -> N
         loopwright.env["PYTHONPATH"] = str(loopwright.folder / "hidden")
         done = loopwright.process("run", "x")
         assert (done.code, "pip install 'loopwright[cli]'" in done.err, done.err.count("\n")) == (2, True, 1)
+        assert "(from a clone: pip install '.[cli]')" in done.err
         (loopwright.folder / "hidden" / f"{name}.py").unlink()
+
+
+@pytest.mark.parametrize(
+    "missing, said", [(["bash"], "add --allow-bash"), (["browse"], "in the program that has them")]
+)
+def test_a_session_that_waits_for_tools_that_are_not_here_says_what_to_do(missing: list[str], said: str) -> None:
+    error = AgentUnavailableError("s", "cli", ["glob"], missing)
+    assert (code_of_error(error), said in words_of(error), "sessions abort s" in words_of(error)) == (5, True, True)
