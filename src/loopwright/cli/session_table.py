@@ -54,8 +54,7 @@ def table_lines(heads: Sequence[Head], width: int) -> list[Text]:
         del widths[name]
     if "title" in widths:
         widths["title"] = min(widths["title"], width - _total({**widths, "title": 0}))
-    heading = {name: name for name in _HEADINGS}
-    return [_line(heading, widths, "dim"), *[_line(row, widths, "") for row in rows]]
+    return [_line({name: name for name in _HEADINGS}, widths, "dim"), *[_line(row, widths, "") for row in rows]]
 
 
 def print_table(console: Console, heads: Sequence[Head]) -> None:
