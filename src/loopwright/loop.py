@@ -16,7 +16,7 @@ from .config import AgentLoopConfig
 from .core.decide import Limits
 from .core.result import FollowUpQueued, StatefulResult
 from .engine.actor import ACTORS
-from .engine.admission import Admission, SendOptions
+from .engine.admission import Admission
 from .engine.answers import Answers
 from .engine.bus import AgentEventBus
 from .engine.draining import InFlight
@@ -25,6 +25,7 @@ from .engine.inspection import SessionStats, pending_of, read_messages, stats_of
 from .engine.keeper import LeaseKeeper
 from .engine.kernel import Kernel
 from .engine.recovery import Recovered, recover
+from .engine.turn import SendOptions
 from .engine.watching import watch
 from .model.codec import encode_record
 from .model.errors import ConfigError, InvalidMessageError, LoopClosedError

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from tests.scenario.conftest import Counting, Stage, asked, texts
 
-from loopwright import AgentHooks, HookDirective, SessionPendingError, ToolHandlerResult, UserMessage, tool
+from loopwright import (
+    AgentHooks,
+    CancellationToken,
+    HookDirective,
+    SessionPendingError,
+    ToolHandlerResult,
+    UserMessage,
+    tool,
+)
 from loopwright.engine.actor import ACTORS
 from loopwright.model.codec import encode, encode_record
 from loopwright.model.records import AssistantMessageAdded, SendFinished, SendStarted, ToolFinished, ToolStarted
@@ -300,7 +308,9 @@ async def _damage(loop: Any, sid: str) -> None:
     )
 
 
-async def test_an_input_handed_to_an_interrupted_run_that_failed_is_found_again_by_its_send_id(stage: Stage) -> None:
+async def test_an_input_handed_to_an_interrupted_run_that_failed_gets_a_send_and_a_result_of_its_own(
+    stage: Stage,
+) -> None:
     world = World()
     sid = await died_in_b(stage, world)
     loop = stage.loop("paid", tools=world.tools)
@@ -308,9 +318,20 @@ async def test_an_input_handed_to_an_interrupted_run_that_failed_is_found_again_
     def broken(context: Any) -> None:
         raise RuntimeError("oh")
 
-    name = loop.hooks.register("tool.before", broken)
-    assert (await loop.send("pay", session_id=sid, send_id="order-1")).status == "failed"
-    loop.hooks.remove(name)
+    loop.hooks.register("tool.before", broken)
     for _ in range(2):
         assert (await loop.send("pay", session_id=sid, send_id="order-1")).final_text == "paid"
     assert texts(await loop.get_messages(sid))[-2:] == ["user: pay", "assistant: paid"]
+
+
+async def test_an_input_that_is_stopped_before_the_interrupted_send_heard_it_never_runs_later(stage: Stage) -> None:
+    world = World()
+    sid = await died_in_b(stage, world)
+    loop = stage.loop(tools=world.tools)
+    stop = CancellationToken()
+    loop.hooks.register("session.start", lambda context: stop.cancel("no"))
+    first = await loop.send("pay", session_id=sid, send_id="order-1", stop=stop)
+    assert first.status == "cancelled"
+    assert await loop.recover() == []
+    again = await loop.send("pay", session_id=sid, send_id="order-1")
+    assert (again.status, again.send_index) == (first.status, first.send_index)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections import OrderedDict, deque
 from typing import Any
@@ -21,12 +22,24 @@ _running: contextvars.ContextVar[tuple[Actor, ...]] = contextvars.ContextVar("lo
 """Actors whose turn this code runs in, outermost first."""
 
 
+class Entered:
+    """A turn that was taken, to be given to `Actor.leave`."""
+
+    __slots__ = ("mark", "turn")
+
+    def __init__(self, mark: contextvars.Token[tuple[Actor, ...]], turn: int) -> None:
+        self.mark = mark
+        self.turn = turn
+
+
 class Actor:
     """A session in this process."""
 
     __slots__ = (
         "_held",
+        "_holder",
         "_mutex",
+        "_turns",
         "_waiting",
         "inbox_seen",
         "inbox_seq",
@@ -53,6 +66,9 @@ class Actor:
         self.pins = 0
         self._mutex = threading.Lock()
         self._held = False
+        self._holder: asyncio.AbstractEventLoop | None = None
+        self._turns = 0
+        """Turns taken so far; the number of the current one."""
         self._waiting: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
 
     @property
@@ -60,17 +76,21 @@ class Actor:
         """True while somebody has the turn."""
         return self._held
 
-    async def enter(self) -> contextvars.Token[tuple[Actor, ...]]:
+    async def enter(self) -> Entered:
         """Takes the turn, first come first served. Raises `SessionReentrantError` inside of one's own turn."""
         stack = _running.get()
         if self in stack:
             raise SessionReentrantError(self.session_id)
         place: asyncio.Future[None] | None = None
+        loop = asyncio.get_running_loop()
         with self._mutex:
+            if self._held and self._holder is not None and self._holder.is_closed():
+                self._held = False  # whoever had the turn went down with its event loop, without giving it back
+                self.state = None
+                self.token = None
             if not self._held:
-                self._held = True
+                self._take(loop)
             else:
-                loop = asyncio.get_running_loop()
                 place = loop.create_future()
                 self._waiting.append((loop, place))
         if place is not None:
@@ -82,12 +102,22 @@ class Actor:
                 else:
                     self._pass_on()
                 raise
-        return _running.set((*stack, self))
+            self._take(loop)
+        return Entered(_running.set((*stack, self)), self._turns)
 
-    def leave(self, entered: contextvars.Token[tuple[Actor, ...]]) -> None:
-        """Gives the turn to the next in line."""
-        _running.reset(entered)
-        self._pass_on()
+    def leave(self, entered: Entered) -> None:
+        """Gives the turn to the next in line, unless it was taken away from its holder meanwhile."""
+        try:
+            _running.reset(entered.mark)
+        except ValueError:
+            pass  # a turn that is torn down in another context, by the end of its event loop
+        if entered.turn == self._turns:
+            self._pass_on()
+
+    def _take(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._held = True
+        self._holder = loop
+        self._turns += 1
 
     def forget(self) -> None:
         """Drops the warm state: it may not be what the journal says."""
@@ -131,6 +161,12 @@ class ActorTable:
 
     def __len__(self) -> int:
         return len(self._actors)
+
+    def clear(self) -> None:
+        """Forgets everything, lock included: for a forked child, where nobody can give anything back."""
+        self._lock = threading.Lock()
+        self._actors = {}
+        self._idle = OrderedDict()
 
     def turn(self, identity: str, session_id: str, keep: int) -> TurnOf:
         """The session's actor with the turn taken; at most `keep` idle sessions stay warm afterwards."""
@@ -200,5 +236,14 @@ class TurnOf:
         self._table.unpin(self._actor, self._keep)
 
 
+def _in_forked_child() -> None:
+    """A forked process starts with empty hands: turns, locks and waiters belong to its parent."""
+    ACTORS.clear()
+    _running.set(())
+
+
 ACTORS = ActorTable()
 """The one table of this process."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)

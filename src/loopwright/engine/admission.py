@@ -9,148 +9,41 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
-from msgspec import Struct
-
-from ..core.calls import aborted
 from ..core.result import FollowUpQueued, StatefulResult, result_of
 from ..core.state import State, fold
 from ..model.codec import decode, decode_record, encode
 from ..model.errors import (
-    AgentUnavailableError,
     CancellationRequested,
     InvalidMessageError,
-    PoisonedError,
+    RetryLaterError,
     SessionBusyError,
     SessionMovedError,
     SessionPendingError,
+    StoreError,
 )
 from ..model.events import AgentEventType, InboxQueued
 from ..model.messages import UserMessage
-from ..model.records import Record, RunResumed, SendFinished, SendStarted, UserMessageAdded
-from ..model.specs import StructuredOutputSpec
-from ..ports.cancellation import CancellationToken, Stop
+from ..model.records import Record, SendFinished, SendStarted, UserMessageAdded
 from ..ports.store import InboxItem, MarkItem, Op, TakeItems
-from ..ports.tool import ToolSource
 from .actor import ACTORS, Actor, TurnOf
-from .journal import POISON_LIMIT, Journal, check_known, settled
+from .journal import check_known, settled
 from .kernel import Kernel
-from .run import Run
-from .running import RunContext, before_append
+from .running import before_append
+from .turn import Begun, SendOptions, Turn, healing
 
 T = TypeVar("T")
 
+_log = logging.getLogger("loopwright.admission")
+
+_UNHEARD = frozenset({"failed", "degraded", "hit_round_limit", "budget_exceeded"})
+"""Outcomes after which a waiting follow-up gets a send of its own; who stopped a run wanted silence."""
+
 MAX_MOVES = 50
 """How often another writer may get ahead of one admission before it gives up."""
-
-
-class SendOptions(Struct, frozen=True, kw_only=True):
-    """What one send overrides; None keeps the setting of the session or loop."""
-
-    send_id: str | None = None
-    tools: tuple[str, ...] | None = None
-    registry: ToolSource | None = None
-    system_prompt: str | None = None
-    max_rounds: int | None = None
-    run_token_budget: int | None = None
-    max_output_tokens: int | None = None
-    output: StructuredOutputSpec | None = None
-    heal_pending: bool = False
-    stop: Stop = None
-
-
-Begun: TypeAlias = StatefulResult | Callable[[], Awaitable[StatefulResult]]
-"""A result that is there already, or the run to be awaited."""
-
-
-class Turn:
-    """The session's turn, held: its journal, its token, and starting runs in it."""
-
-    def __init__(self, kernel: Kernel, actor: Actor, options: SendOptions) -> None:
-        self.kernel = kernel
-        self.actor = actor
-        self.options = options
-        self.journal = Journal(kernel, actor)
-        self.token = CancellationToken()
-        self._checks: set[asyncio.Task[None]] = set()
-        self.journal.on_fenced = self._fenced
-        self.journal.on_inbox = self._inbox
-
-    async def run(self, *, resumed: bool = False) -> StatefulResult:
-        """Runs the open send to its end or pause."""
-        unsubscribe = self._follow(self.options.stop) if self.options.stop is not None else _nothing
-        self.actor.token = self.token
-        try:
-            tools = self.options.registry or self.kernel.tools
-            return await Run(RunContext(self.kernel, self.journal, self.token, tools), resumed=resumed).run()
-        finally:
-            self.actor.token = None
-            unsubscribe()
-            if self.journal.lease is not None:
-                self.journal.drop_lease()
-            self.journal.hear_nothing()  # the two refer to each other: freed at once, not by the garbage collector
-
-    def _follow(self, stop: Stop) -> Callable[[], None]:
-        """Lets the host's source of stops cancel this run."""
-        source = CancellationToken.from_any(stop)
-        if source.polled:
-            self.token = source.child()  # who stops this run does not stop what else looks at the source
-            return _nothing
-        return source.on_cancel(self.token.cancel)
-
-    def check_tools(self, answered: frozenset[str] = frozenset()) -> None:
-        """Raises `AgentUnavailableError` when a call that is to be run needs a tool that is not registered here.
-
-        Nothing is taken or stored then: a process that has the tool can continue the send.
-        """
-        state = self.journal.state
-        if state.active is None or (declared := state.active.start.tools) is None:
-            return
-        here = self.options.registry or self.kernel.tools
-        to_run = [c.call for c in state.open_calls() if c.started is None and c.call.id not in answered]
-        missing = sorted({c.name for c in to_run if c.name in declared and here.get(c.name) is None})
-        if missing:
-            raise AgentUnavailableError(self.actor.session_id, self.kernel.config.agent_name, here.names(), missing)
-
-    async def take_over(self, reason: str) -> Begun:
-        """Takes the lease of the interrupted send; a session that keeps killing its process ends instead of running."""
-        self.check_tools()
-        done = await self.journal.commit([RunResumed(reason, self.journal.takeovers)], progress=False)
-        if done.takeovers >= POISON_LIMIT:
-            return await self._poisoned(done.takeovers)
-        return functools.partial(self.run, resumed=True)
-
-    async def left(self) -> None:
-        """Ends a send whose caller was cancelled after it was accepted and before it ran: nobody else would."""
-        state = self.actor.state
-        if self.journal.lease is not None and state is not None and state.active is not None:
-            records = healing(state, "the caller's task was cancelled")
-            await self.journal.commit(records, sync=True, release=True)
-
-    async def _poisoned(self, takeovers: int) -> StatefulResult:
-        state = self.journal.state
-        names = ", ".join(f"{c.call.name} ({c.call.id})" for c in state.open_calls()) or "none"
-        text = f"the session stopped its process {takeovers} times without progress; open calls: {names}"
-        rounds = state.active.rounds if state.active is not None else 0
-        finished = SendFinished(outcome="failed", rounds=rounds, error_code=PoisonedError.code, error_message=text)
-        await self.journal.commit([*aborted(state, text), finished], sync=True, release=True)
-        return result_of(state, PoisonedError(text))
-
-    def _fenced(self) -> None:
-        self.token.cancel("another process took the session over")
-
-    def _inbox(self, inbox_seq: int) -> None:
-        self.actor.inbox_seq = max(self.actor.inbox_seq, inbox_seq)
-        task = asyncio.get_running_loop().create_task(self._look_for_stop())
-        self._checks.add(task)
-        task.add_done_callback(self._checks.discard)
-
-    async def _look_for_stop(self) -> None:
-        reason = self.journal.stop_among(await self.journal.waiting())
-        if reason is not None:
-            self.token.cancel(reason)
 
 
 class Admission:
@@ -212,7 +105,7 @@ class Admission:
             return result_of(state) if state.active.paused else await turn.take_over(reason)
         items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
         if any(item.kind != "stop" for item in items):
-            return await self._from_inbox(turn, items)
+            return await self._from_inbox(turn)
         if items:
             await turn.journal.commit([], release=True, ops=(TakeItems(tuple([i.item_id for i in items])),))
         return None
@@ -240,7 +133,7 @@ class Admission:
             return receipt
         if queued.status == "running":
             head = (await store.lookup(session_id)).head
-            if head.owner is not None and head.expires_in_s > 0:
+            if head.owner not in (None, store.owner) and head.expires_in_s > 0:
                 return receipt
 
         async def begin(turn: Turn) -> Begun | None:
@@ -249,7 +142,7 @@ class Admission:
             if state.active is not None:
                 return None if state.active.paused else await turn.take_over("a follow-up arrived")
             items = await turn.journal.waiting()
-            return await self._from_inbox(turn, items) if items else None
+            return await self._from_inbox(turn) if any(i.kind != "stop" for i in items) else None
 
         async with self._turn(session_id) as actor:
             begun = await self._admitted(actor, options, begin)
@@ -279,7 +172,25 @@ class Admission:
     ) -> StatefulResult:
         async with self._turn(session_id) as actor:
             begun = await self._admitted(actor, options, begin)
-            return begun if isinstance(begun, StatefulResult) else await begun()
+            result = begun if isinstance(begun, StatefulResult) else await begun()
+            if result.status in _UNHEARD and actor.inbox_seq > actor.inbox_seen:
+                await self._run_unheard(actor)
+            return result
+
+    async def _run_unheard(self, actor: Actor) -> None:
+        """Runs what was said to a send that ended without hearing it; the result is nobody's, so only events tell."""
+
+        async def begin(turn: Turn) -> Begun | None:
+            await self._load(turn, fresh=True)
+            items = () if turn.journal.state.active is not None else await turn.journal.waiting()
+            return await self._from_inbox(turn) if any(i.kind == "message" for i in items) else None
+
+        try:
+            begun = await self._admitted(actor, SendOptions(), begin)
+            if begun is not None and not isinstance(begun, StatefulResult):
+                await begun()
+        except (RetryLaterError, StoreError) as error:
+            _log.warning("session %s: a follow-up waits for the next run: %s", actor.session_id, error)
 
     def _turn(self, session_id: str) -> TurnOf:
         return ACTORS.turn(self.kernel.store.identity, session_id, self.kernel.config.session_cache_size)
@@ -325,10 +236,19 @@ class Admission:
         ops: tuple[Op, ...] = (),
     ) -> Callable[[], Awaitable[StatefulResult]]:
         """The commit that accepts an input and takes the lease."""
-        options, config, state = turn.options, self.kernel.config, turn.journal.state
+        options = turn.options
+        if options.send_id is not None and messages:  # what waits in the inbox is known by this id already
+            ops = (*ops, MarkItem(options.send_id))
+        done = await turn.journal.commit([*healed, self._start(turn), *messages], sync=True, ops=ops)
+        turn.journal.stop_floor = done.inbox_seq
+        return turn.run
+
+    def _start(self, turn: Turn) -> SendStarted:
+        """The record with every limit of a new send."""
+        options, config = turn.options, self.kernel.config
         names = options.tools if options.tools is not None else (options.registry or self.kernel.tools).names()
-        start = SendStarted(
-            index=state.facts.sends + 1,
+        return SendStarted(
+            index=turn.journal.state.facts.sends + 1,
             send_id=options.send_id,
             max_rounds=options.max_rounds or config.max_rounds,
             tools=names,
@@ -338,24 +258,10 @@ class Admission:
             max_output_tokens=options.max_output_tokens or config.max_output_tokens,
             output=options.output,
         )
-        from_inbox = any(options.send_id in op.item_ids for op in ops if isinstance(op, TakeItems))
-        if options.send_id is not None and not from_inbox:  # what waited in the inbox is known by this id already
-            ops = (*ops, MarkItem(options.send_id))
-        done = await turn.journal.commit([*healed, start, *messages], sync=True, ops=ops)
-        turn.journal.stop_floor = done.inbox_seq
-        return turn.run
 
-    async def _from_inbox(self, turn: Turn, items: tuple[InboxItem, ...]) -> Callable[[], Awaitable[StatefulResult]]:
-        """A send whose input is what waits in the inbox."""
-        said: list[Record] = []
-        for item in items:
-            if item.kind != "stop":
-                message = await before_append(self.kernel, turn.actor.session_id, decode(item.body, UserMessage))
-                said.append(UserMessageAdded(message, "inbox", (item.item_id,)))
-        taken = TakeItems(tuple([i.item_id for i in items]))
-        begun = await self._open(turn, said, ops=(taken,))
-        turn.actor.inbox_seen = max(turn.actor.inbox_seen, items[-1].seq)
-        return begun
+    async def _from_inbox(self, turn: Turn) -> Callable[[], Awaitable[StatefulResult]]:
+        """A send whose input is what waits in the inbox: it is taken at the first boundary, under the lease."""
+        return await self._open(turn, [])
 
     async def _into_interrupted(self, turn: Turn, message: UserMessage, options: SendOptions) -> Begun:
         """Hands the input to the interrupted send, which goes on and takes it at its next boundary."""
@@ -366,7 +272,39 @@ class Admission:
         queued = await kernel.store.enqueue(turn.actor.session_id, item)
         kernel.ambient.reach("inbox.after")
         turn.actor.inbox_seq = max(turn.actor.inbox_seq, queued.inbox_seq)
-        return await turn.take_over("a new input arrived")
+        old = await turn.take_over("a new input arrived")
+        return functools.partial(self._own_after, turn, old, item_id)
+
+    async def _own_after(self, turn: Turn, old: Begun, item_id: str) -> StatefulResult:
+        """The result for an input handed to an interrupted send: that send's when it took the input, else its own's."""
+        try:
+            result = old if isinstance(old, StatefulResult) else await old()
+        except asyncio.CancelledError:
+            await settled(self._withdrawn(turn, item_id))
+            raise
+        if all(item.item_id != item_id for item in await turn.journal.waiting()):
+            return result
+        if turn.token.cancelled:
+            await self._withdrawn(turn, item_id)
+            return result_of(turn.journal.state)
+        begun = await self._admitted(turn.actor, turn.options, functools.partial(self._known, send_id=item_id))
+        if begun is None:
+            return result
+        return begun if isinstance(begun, StatefulResult) else await begun()
+
+    async def _withdrawn(self, turn: Turn, item_id: str) -> None:
+        """Ends an input that its caller stopped before any send took it: a send of its own, cancelled at once."""
+        items = [item for item in await turn.journal.waiting() if item.item_id == item_id]
+        await turn.journal.load()
+        state = turn.journal.state
+        if not items or state.active is not None:
+            return
+        said = UserMessageAdded(decode(items[0].body, UserMessage), "inbox", (item_id,))
+        finished = SendFinished(
+            outcome="cancelled", error_code=CancellationRequested.code, error_message="stopped before it began"
+        )
+        records: list[Record] = [self._start(turn), said, finished]
+        await turn.journal.commit(records, sync=True, release=True, ops=(TakeItems((item_id,)),))
 
     async def _known(self, turn: Turn, send_id: str) -> Begun | None:
         """What became of an id that was accepted before; None when it is new."""
@@ -378,7 +316,7 @@ class Admission:
         if state.active is not None and (found.item_position < 0 or found.item_position > state.active.position):
             return result_of(state) if state.active.paused else await turn.take_over("the same input was sent again")
         if found.item_position < 0:
-            return await self._from_inbox(turn, await turn.journal.waiting())
+            return await self._from_inbox(turn)
         return await self._result_at(turn.actor.session_id, found.item_position)
 
     async def _result_at(self, session_id: str, position: int) -> StatefulResult:
@@ -391,19 +329,6 @@ class Admission:
         return result_of(state)
 
 
-def healing(state: State, reason: str = "a new input was sent instead") -> list[Record]:
-    """The records that end an open send at once: its calls answered as aborted, the send cancelled."""
-    active = state.active
-    assert active is not None
-    finished = SendFinished(
-        outcome="cancelled",
-        rounds=active.rounds,
-        error_code=CancellationRequested.code,
-        error_message=reason,
-    )
-    return [*aborted(state, reason), finished]
-
-
 def pending_error(session_id: str, state: State) -> SessionPendingError:
     """The error that lists what a session still waits for."""
     return SessionPendingError(
@@ -412,7 +337,3 @@ def pending_error(session_id: str, state: State) -> SessionPendingError:
         pending_tool_calls=[c.call for c in state.open_calls()],
         pending_interactions=[c.question for c in state.batch if c.waits_for_person],
     )
-
-
-def _nothing() -> None:
-    return

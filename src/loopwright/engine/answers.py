@@ -18,9 +18,10 @@ from ..model.records import Interaction, QuestionAnswered, Record, ResultStatus,
 from ..ports.store import InboxItem
 from ..ports.tool import ToolHandlerResult
 from .actor import ACTORS
-from .admission import Admission, Begun, Turn, healing
+from .admission import Admission
 from .kernel import Kernel
 from .outputs import Content, within_limit
+from .turn import Begun, Turn, healing
 
 
 class Answers:

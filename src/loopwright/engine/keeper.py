@@ -156,8 +156,15 @@ class LeaseKeeper:
             try:
                 loop.call_soon_threadsafe(self._tick, loop)
             except RuntimeError:
-                self._ticks.pop(loop, None)
+                self._bury(loop)
         return True
+
+    def _bury(self, closed: asyncio.AbstractEventLoop) -> None:
+        """A closed event loop runs nothing any more: its leases are let go, so that others can take the sessions."""
+        self._ticks.pop(closed, None)
+        for session_id in [i for i, held in dict(self._held).items() if held.loop is closed]:
+            self._held.pop(session_id, None)
+            _log.warning("the event loop that ran session %s was closed; its lease is not kept", session_id)
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ticks[loop] = time.monotonic()

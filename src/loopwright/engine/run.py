@@ -23,6 +23,7 @@ from ..model.errors import (
     LLMError,
     LoopwrightError,
     RetryLaterError,
+    SessionGoneError,
     StoreError,
 )
 from ..model.events import (
@@ -77,7 +78,7 @@ class Run:
         context.emit(AgentEventType.RUN_STARTED, RunStarted, context.send.start.index, self.resumed)
         try:
             cancellation = await self._to_an_end()
-        except (StoreError, RetryLaterError) as error:
+        except LoopwrightError as error:
             self.journal.actor.forget()
             context.emit(AgentEventType.AGENT_ERROR, AgentError, error.code, str(error))
             context.emit(AgentEventType.RUN_ENDED, RunEnded, "failed", "", context.round, NO_USAGE, error.code)
@@ -94,19 +95,22 @@ class Run:
         try:
             await self._steps()
         except CancellationRequested as stop:
-            await self._end_early(Finish("cancelled", context.send.answer, None, stop.code, None, stop.reason))
+            ending = Finish("cancelled", context.send.answer, None, stop.code, None, stop.reason)
         except asyncio.CancelledError as cancelled:
             reason = "the caller's task was cancelled"
             await settled(self._end_early(Finish("cancelled", "", None, CancellationRequested.code, None, reason)))
             return cancelled
-        except (StoreError, RetryLaterError):
+        except (StoreError, RetryLaterError, SessionGoneError):
             raise
         except Exception as error:  # noqa: BLE001 - the top of a run: whatever it is becomes the outcome
             self.error = error
             code = error.code if isinstance(error, LoopwrightError) else type(error).__name__
             context.emit(AgentEventType.AGENT_ERROR, AgentError, code, str(error))
-            await self._end_early(Finish("failed", "", None, code, None, str(error)))
-        return None
+            ending = Finish("failed", "", None, code, None, str(error))
+        else:
+            return None
+        _, cancellation = await settled(self._end_early(ending))
+        return cancellation
 
     async def _steps(self) -> None:
         context, limits = self.context, self.kernel.limits
@@ -257,7 +261,8 @@ class Run:
             message = await before_append(self.kernel, context_id, decode(item.body, UserMessage))
             records.append(UserMessageAdded(message, "inbox", (item.item_id,)))
         ids = tuple([i.item_id for i in items])
-        await self.journal.commit(records, ops=(TakeItems(ids),))
+        # Not progress: a session that kills its process is found out even when somebody keeps talking to it.
+        await self.journal.commit(records, ops=(TakeItems(ids),), progress=False)
         self.journal.actor.inbox_seen = max(self.journal.actor.inbox_seen, items[-1].seq)
         self.context.emit(AgentEventType.INBOX_DELIVERED, InboxDelivered, ids)
 

@@ -68,11 +68,11 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
     if version == VERSIONS.get(kind, 1):
         try:
             return _record_decoder.decode(body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, TypeError):
             return cast("Record", _decode_slowly(body, Record))
     try:
         value = _json.loads(body)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise StoreCorruptError(f"a {kind} record is not JSON: {error}") from error
     for step in range(version, VERSIONS.get(kind, 1)):
         upgrade = UPGRADES.get((kind, step))
@@ -90,7 +90,7 @@ def format_of(kind: str, version: int) -> int:
 def _decode_slowly(body: bytes, as_type: Any) -> Any:
     try:
         value = _json.loads(body)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise StoreCorruptError(f"stored bytes are not JSON: {error}") from error
     return _convert(value, as_type)
 

@@ -8,7 +8,6 @@
     │   ├── SessionGoneError             session.gone
     │   ├── SessionPendingError          session.pending
     │   ├── SessionReentrantError        session.reentrant
-    │   ├── SessionReferencedError       session.referenced
     │   ├── SessionExistsError           session.exists
     │   ├── InteractionError             interaction.unknown
     │   ├── ToolResultError              tool.result_refused
@@ -149,17 +148,6 @@ class SessionReentrantError(UsageError):
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         super().__init__(f"session {session_id!r} is running this very code; use follow_up() or another session")
-
-
-class SessionReferencedError(UsageError):
-    """Forks of the session still read its records."""
-
-    code = "session.referenced"
-
-    def __init__(self, session_id: str, forks: Sequence[str]) -> None:
-        self.session_id = session_id
-        self.forks = tuple(forks)
-        super().__init__(f"session {session_id!r} is the base of {', '.join(self.forks)}; delete those first")
 
 
 class InteractionError(UsageError):

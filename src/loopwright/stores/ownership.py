@@ -68,8 +68,18 @@ def remaining_s(row: OwnerRow | None, now: float) -> float:
 
 
 def monotonic() -> float:
-    """The clock of `OwnerRow.expires`: one for all processes of a machine."""
-    return time.monotonic()
+    """The clock of `OwnerRow.expires`: one for all processes of a machine, those in time namespaces included."""
+    return time.monotonic() - _namespace_offset_s()
+
+
+@functools.cache
+def _namespace_offset_s() -> float:
+    """What this process's time namespace adds to the machine's monotonic clock (time_namespaces(7))."""
+    for line in _text("/proc/self/timens_offsets").splitlines():
+        words = line.split()
+        if len(words) == 3 and words[0] == "monotonic":
+            return int(words[1]) + int(words[2]) / 1e9
+    return 0.0
 
 
 @functools.cache

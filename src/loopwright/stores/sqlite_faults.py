@@ -22,7 +22,7 @@ from ..model.errors import (
     UsageError,
 )
 
-NATIVE_FAULTS = (apsw.Error, OSError, MemoryError, UnicodeEncodeError, OverflowError)
+NATIVE_FAULTS = (apsw.Error, OSError, MemoryError, UnicodeError, OverflowError)
 """What a statement can raise; anything else is a fault of ours and is not translated."""
 
 
@@ -40,7 +40,7 @@ def translate(error: BaseException, path: str) -> LoopwrightError:
             return StoreFullError(f"no space left for {path}; nothing was written; free space and resume")
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError():
             return StoreReadOnlyError(f"{path} cannot be written ({error}); check owner and mode of file and folder")
-        case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError():
+        case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError() | UnicodeDecodeError():
             return StoreCorruptError(
                 f"{path} is not a database or is damaged ({error}); nothing was changed; restore a backup, or save what can"
                 " be read with the sqlite3 shell's .recover"

@@ -159,3 +159,27 @@ async def test_dropping_a_store_forgets_its_idle_sessions_only() -> None:
         assert table.find("one", "held") is not None
     assert table.find("one", "s") is None
     assert table.find("other", "s") is not None
+
+
+async def test_a_turn_whose_event_loop_was_closed_is_free_again() -> None:
+    table = ActorTable()
+
+    def goes_down() -> None:
+        loop = asyncio.new_event_loop()
+        actor = table.pin("store", "s")
+        loop.run_until_complete(actor.enter())
+        loop.close()
+
+    thread = threading.Thread(target=goes_down)
+    thread.start()
+    thread.join(timeout=20)
+    async with asyncio.timeout(5):
+        async with table.turn("store", "s", 1) as actor:
+            assert actor.busy
+
+
+def test_a_forked_child_holds_no_turn_of_its_parent() -> None:
+    table = ActorTable()
+    table.pin("store", "s")
+    table.clear()
+    assert len(table) == 0

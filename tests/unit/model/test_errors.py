@@ -40,7 +40,6 @@ FROZEN = {
     "session.pending",
     "session.poisoned",
     "session.reentrant",
-    "session.referenced",
     "session.too_new",
     "spec.invalid",
     "store.corrupt",

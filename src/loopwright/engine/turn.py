@@ -1,0 +1,154 @@
+"""A session's turn while it is held: its journal, its token, starting runs in it.
+
+Owns: `Turn`, `SendOptions`. Must not know: who may take a turn (`admission.py`), the steps of a run (`run.py`).
+Read next: `run.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from ..core.calls import aborted
+from ..core.result import StatefulResult, result_of
+from ..core.state import State
+from ..model.errors import AgentUnavailableError, CancellationRequested, PoisonedError
+from ..model.records import Record, RunResumed, SendFinished
+from ..model.specs import StructuredOutputSpec
+from ..ports.cancellation import CancellationToken, Stop
+from ..ports.tool import ToolSource
+from .actor import Actor
+from .handback import hand_back_later
+from .journal import POISON_LIMIT, Journal
+from .kernel import Kernel
+from .run import Run
+from .running import RunContext
+
+
+class SendOptions(Struct, frozen=True, kw_only=True):
+    """What one send overrides; None keeps the setting of the session or loop."""
+
+    send_id: str | None = None
+    tools: tuple[str, ...] | None = None
+    registry: ToolSource | None = None
+    system_prompt: str | None = None
+    max_rounds: int | None = None
+    run_token_budget: int | None = None
+    max_output_tokens: int | None = None
+    output: StructuredOutputSpec | None = None
+    heal_pending: bool = False
+    stop: Stop = None
+
+
+Begun: TypeAlias = StatefulResult | Callable[[], Awaitable[StatefulResult]]
+"""A result that is there already, or the run to be awaited."""
+
+
+class Turn:
+    """The session's turn, held: its journal, its token, and starting runs in it."""
+
+    def __init__(self, kernel: Kernel, actor: Actor, options: SendOptions) -> None:
+        self.kernel = kernel
+        self.actor = actor
+        self.options = options
+        self.journal = Journal(kernel, actor)
+        self.token = CancellationToken()
+        self._checks: set[asyncio.Task[None]] = set()
+        self.journal.on_fenced = self._fenced
+        self.journal.on_inbox = self._inbox
+
+    async def run(self, *, resumed: bool = False) -> StatefulResult:
+        """Runs the open send to its end or pause."""
+        unsubscribe = self._follow(self.options.stop) if self.options.stop is not None else _nothing
+        self.actor.token = self.token
+        try:
+            tools = self.options.registry or self.kernel.tools
+            return await Run(RunContext(self.kernel, self.journal, self.token, tools), resumed=resumed).run()
+        finally:
+            self.actor.token = None
+            unsubscribe()
+            if (lease := self.journal.lease) is not None:
+                self.journal.drop_lease()
+                hand_back_later(self.kernel, self.actor.session_id, lease)
+            self.journal.hear_nothing()  # the two refer to each other: freed at once, not by the garbage collector
+
+    def _follow(self, stop: Stop) -> Callable[[], None]:
+        """Lets the host's source of stops cancel this run."""
+        source = CancellationToken.from_any(stop)
+        if source.polled:
+            self.token = source.child()  # who stops this run does not stop what else looks at the source
+            return _nothing
+        return source.on_cancel(self.token.cancel)
+
+    def check_tools(self, answered: frozenset[str] = frozenset()) -> None:
+        """Raises `AgentUnavailableError` when a call that is to be run needs a tool that is not registered here.
+
+        Nothing is taken or stored then: a process that has the tool can continue the send.
+        """
+        state = self.journal.state
+        if state.active is None or (declared := state.active.start.tools) is None:
+            return
+        here = self.options.registry or self.kernel.tools
+        to_run = [c.call for c in state.open_calls() if c.started is None and c.call.id not in answered]
+        missing = sorted({c.name for c in to_run if c.name in declared and here.get(c.name) is None})
+        if missing:
+            raise AgentUnavailableError(self.actor.session_id, self.kernel.config.agent_name, here.names(), missing)
+
+    async def take_over(self, reason: str) -> Begun:
+        """Takes the lease of the interrupted send; a session that keeps killing its process ends instead of running."""
+        self.check_tools()
+        done = await self.journal.commit([RunResumed(reason, self.journal.takeovers)], progress=False)
+        if done.takeovers >= POISON_LIMIT:
+            return await self._poisoned(done.takeovers)
+        return functools.partial(self.run, resumed=True)
+
+    async def left(self) -> None:
+        """Ends a send whose caller was cancelled after it was accepted and before it ran: nobody else would."""
+        state = self.actor.state
+        if self.journal.lease is not None and state is not None and state.active is not None:
+            records = healing(state, "the caller's task was cancelled")
+            await self.journal.commit(records, sync=True, release=True)
+
+    async def _poisoned(self, takeovers: int) -> StatefulResult:
+        state = self.journal.state
+        names = ", ".join(f"{c.call.name} ({c.call.id})" for c in state.open_calls()) or "none"
+        text = f"the session stopped its process {takeovers} times without progress; open calls: {names}"
+        rounds = state.active.rounds if state.active is not None else 0
+        finished = SendFinished(outcome="failed", rounds=rounds, error_code=PoisonedError.code, error_message=text)
+        await self.journal.commit([*aborted(state, text), finished], sync=True, release=True)
+        return result_of(state, PoisonedError(text))
+
+    def _fenced(self) -> None:
+        self.token.cancel("another process took the session over")
+
+    def _inbox(self, inbox_seq: int) -> None:
+        self.actor.inbox_seq = max(self.actor.inbox_seq, inbox_seq)
+        task = asyncio.get_running_loop().create_task(self._look_for_stop())
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    async def _look_for_stop(self) -> None:
+        reason = self.journal.stop_among(await self.journal.waiting())
+        if reason is not None:
+            self.token.cancel(reason)
+
+
+def healing(state: State, reason: str = "a new input was sent instead") -> list[Record]:
+    """The records that end an open send at once: its calls answered as aborted, the send cancelled."""
+    active = state.active
+    assert active is not None
+    finished = SendFinished(
+        outcome="cancelled",
+        rounds=active.rounds,
+        error_code=CancellationRequested.code,
+        error_message=reason,
+    )
+    return [*aborted(state, reason), finished]
+
+
+def _nothing() -> None:
+    return
