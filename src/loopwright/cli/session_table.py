@@ -54,7 +54,10 @@ def table_lines(heads: Sequence[Head], width: int) -> list[Text]:
         del widths[name]
     if "title" in widths:
         widths["title"] = min(widths["title"], width - _total({**widths, "title": 0}))
-    return [_line({name: name for name in _HEADINGS}, widths, "dim"), *[_line(row, widths, "") for row in rows]]
+    return [
+        _line(dict[str, str](zip(_HEADINGS, _HEADINGS, strict=True)), widths, "dim"),
+        *[_line(row, widths, "") for row in rows],
+    ]
 
 
 def print_table(console: Console, heads: Sequence[Head]) -> None:
