@@ -45,8 +45,8 @@ def ago(at: float) -> str:
 
 def table_lines(heads: Sequence[Head], width: int) -> list[Text]:
     """A line for each head under a line of headings, at most `width` wide unless ids and states alone are wider."""
-    rows = [dict(zip(_HEADINGS, _cells(head), strict=True)) for head in heads]
-    widths = {name: max([cell_len(name), *[cell_len(row[name]) for row in rows]]) for name in _HEADINGS}
+    rows = [_HEADINGS, *[_cells(head) for head in heads]]
+    widths = {name: max([cell_len(row[place]) for row in rows]) for place, name in enumerate(_HEADINGS)}
     for name in _LEFT_OUT:
         title = min(widths.get("title", 0), NARROWEST_TITLE)
         if _total({**widths, "title": title} if "title" in widths else widths) <= width:
@@ -54,10 +54,7 @@ def table_lines(heads: Sequence[Head], width: int) -> list[Text]:
         del widths[name]
     if "title" in widths:
         widths["title"] = min(widths["title"], width - _total({**widths, "title": 0}))
-    return [
-        _line(dict[str, str](zip(_HEADINGS, _HEADINGS, strict=True)), widths, "dim"),
-        *[_line(row, widths, "") for row in rows],
-    ]
+    return [_line(row, widths, "" if number else "dim") for number, row in enumerate(rows)]
 
 
 def print_table(console: Console, heads: Sequence[Head]) -> None:
@@ -77,12 +74,14 @@ def _total(widths: dict[str, int]) -> int:
     return sum(widths.values()) + GAP * (len(widths) - 1)
 
 
-def _line(row: dict[str, str], widths: dict[str, int], style: str) -> Text:
+def _line(row: Sequence[str], widths: dict[str, int], style: str) -> Text:
     line = Text(style=style)
-    for name, width in widths.items():
-        cell = Text(row[name], style=_STATE_STYLES.get(row[name], "") if name == "state" else "")
+    for name, text in zip(_HEADINGS, row, strict=True):
+        if name not in widths:
+            continue
+        cell = Text(text, style=_STATE_STYLES.get(text, "") if name == "state" else "")
         if name in _RIGHT:
-            cell.pad_left(max(width - cell.cell_len, 0))
-        cell.truncate(width, overflow="ellipsis", pad=True)
+            cell.pad_left(max(widths[name] - cell.cell_len, 0))
+        cell.truncate(widths[name], overflow="ellipsis", pad=True)
         line.append_text(cell).append(" " * GAP)
     return line
