@@ -6,11 +6,13 @@ Read next: `loop.py`.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from .core.retry import LLMRetryPolicy
+from .core.settings import type_problems
 from .model.errors import ConfigError
 
 __all__ = ["AgentLoopConfig", "LLMRetryPolicy"]
@@ -66,16 +68,12 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Records between state checkpoints."""
 
     def __post_init__(self) -> None:
-        problems = [f"{name} must be positive" for name in _POSITIVE if getattr(self, name) <= 0]
-        problems += [f"{name} must not be negative" for name in _NOT_NEGATIVE if getattr(self, name) < 0]
-        given = {name: getattr(self, name) for name in _POSITIVE_OR_NONE}
-        problems += [f"{name} must be positive or None" for name, n in given.items() if n is not None and n <= 0]
+        wrong = type_problems(self)
+        problems = list(wrong.values())
+        for names, rule, holds in _RANGES:
+            problems += [f"{n} must be {rule}" for n in names if n not in wrong and not holds(getattr(self, n))]
         if not self.agent_name:
             problems.append("agent_name must not be empty")
-        if self.on_interrupted not in ("resume", "abort", "raise"):
-            problems.append("on_interrupted must be resume, abort or raise")
-        if self.on_uncertain not in ("tell_model", "ask_host"):
-            problems.append("on_uncertain must be tell_model or ask_host")
         if problems:
             raise ConfigError(problems)
 
@@ -98,3 +96,9 @@ _NOT_NEGATIVE = (
     "session_cache_size",
 )
 _POSITIVE_OR_NONE = ("max_output_tokens", "run_token_budget")
+
+_RANGES: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
+    (_POSITIVE, "positive", lambda value: value > 0),
+    (_NOT_NEGATIVE, "0 or more", lambda value: value >= 0),
+    (_POSITIVE_OR_NONE, "positive or None", lambda value: value is None or value > 0),
+)

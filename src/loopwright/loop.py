@@ -22,13 +22,14 @@ from .engine.bus import AgentEventBus
 from .engine.draining import InFlight
 from .engine.hooks import AgentHooks
 from .engine.inspection import SessionStats, pending_of, read_messages, stats_of
+from .engine.journal import checked_record
 from .engine.keeper import LeaseKeeper
 from .engine.kernel import Kernel
 from .engine.recovery import Recovered, recover
 from .engine.turn import SendOptions
 from .engine.watching import watch
-from .model.codec import encode_record
-from .model.errors import ConfigError, InvalidMessageError, LoopClosedError
+from .model.codec import decode, encode
+from .model.errors import ConfigError, InvalidMessageError, LoopClosedError, StoreCorruptError
 from .model.events import AgentEvent
 from .model.messages import Message, MessageLike, UserMessage, as_message, is_blank
 from .model.records import Interaction, SessionCreated
@@ -36,7 +37,7 @@ from .model.specs import StructuredOutputSpec
 from .ports.ambient import Ambient, RealAmbient
 from .ports.cancellation import Stop
 from .ports.llm import LLMService
-from .ports.store import Durability, EncodedRecord, NewSession
+from .ports.store import Durability, NewSession
 from .ports.store_admin import SchemaPolicy, SessionStore
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 from .stores.dsn import open_store
@@ -151,11 +152,7 @@ class StatefulAgentLoop:
         sid = kernel.ambient.new_id("sess") if session_id is None else _usable_id(session_id)
         at = kernel.ambient.now()
         created = SessionCreated(sid, kernel.config.agent_name, system_prompt, dict(metadata or {}))
-        try:
-            kind, version, body = encode_record(created)
-        except TypeError as error:
-            raise ConfigError(f"metadata must be JSON values: {error}") from error
-        record = EncodedRecord(kind, version, at, body)
+        record = checked_record(created, at)
         kernel.ambient.reach("create.before")
         await self._store.create(
             NewSession(session_id=sid, agent_name=kernel.config.agent_name, records=(record,), at=at, title=title)
@@ -203,7 +200,7 @@ class StatefulAgentLoop:
             max_rounds=max_rounds,
             run_token_budget=run_token_budget,
             max_output_tokens=max_output_tokens,
-            output=response_format or _output_spec(output_schema),
+            output=_output_spec(response_format if response_format is not None else output_schema),
             heal_pending=heal_pending,
             stop=stop,
         )
@@ -386,25 +383,49 @@ def _user_message(value: MessageLike | str) -> UserMessage:
     message = as_message(value)
     if not isinstance(message, UserMessage):
         raise InvalidMessageError("only user messages can be sent; instructions go to system_prompt")
+    if not isinstance(message.content, str):
+        message = _readable(message)
     if is_blank(message.content):
         raise InvalidMessageError("the message is empty; say something, or use resume()")
     return message
+
+
+def _readable(message: UserMessage) -> UserMessage:
+    """The message as it will be read from the store. Raises `InvalidMessageError` when it cannot be."""
+    try:
+        return decode(encode(message), UserMessage)
+    except (StoreCorruptError, TypeError, ValueError, RecursionError) as error:
+        raise InvalidMessageError(f"the message cannot be stored: {error}") from error
 
 
 def _check_limits(rounds: int | None, budget: int | None, output: int | None) -> None:
     if rounds is budget is output is None:
         return
     given = {"max_rounds": rounds, "run_token_budget": budget, "max_output_tokens": output}
-    problems = [f"{name} must be positive" for name, value in given.items() if value is not None and value <= 0]
+    problems = [
+        f"{name} must be a positive whole number, not {value!r}"
+        for name, value in given.items()
+        if value is not None and (type(value) is not int or value <= 0)
+    ]
     if problems:
         raise ConfigError(problems)
 
 
 def _output_spec(schema: OutputSchema | None) -> StructuredOutputSpec | None:
-    if schema is None or isinstance(schema, StructuredOutputSpec):
+    if schema is None:
         return schema
-    if isinstance(schema, dict):
-        return StructuredOutputSpec(str(schema.get("title") or "answer"), schema)
+    if isinstance(schema, StructuredOutputSpec):
+        spec = schema
+    elif isinstance(schema, dict):
+        spec = StructuredOutputSpec(str(schema.get("title") or "answer"), schema)
+    else:
+        spec = _spec_of_type(schema)
+    # A schema that does not compile must not be found out by a reply that was paid for.
+    _late("tools.validation").CompiledSchema(spec.schema)
+    return spec
+
+
+def _spec_of_type(schema: type) -> StructuredOutputSpec:
     if not isinstance(schema, type):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
         raise ConfigError(f"output_schema must be a JSON Schema, a type or a spec, not {schema!r}")
     return StructuredOutputSpec(schema.__name__, _late("tools.signature").schema_of_type(schema))

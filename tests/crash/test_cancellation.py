@@ -110,7 +110,7 @@ async def is_usable(loop: StatefulAgentLoop) -> None:
     head = (await loop.store.lookup(SESSION)).head
     assert head.owner is None, f"the lease is still held, status {head.status}"
     assert head.status in ("idle", "waiting")
-    state = load_state(SESSION, await loop.store.read(SESSION))
+    state = await load_state(SESSION, await loop.store.read(SESSION))
     assert state.batch or problem(state.messages) is None
     result = await loop.send("go", session_id=SESSION, send_id="second", heal_pending=True)
     assert result.status in ("completed", "waiting_for_input", "pending_tools")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import typing
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ def rows_of(path: Path) -> Iterator[StoredRecord]:
 
 
 def state_of(path: Path) -> State:
-    return load_state("history", list(rows_of(path)))
+    return asyncio.run(load_state("history", list(rows_of(path))))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)

@@ -27,14 +27,16 @@ def idempotency_key(session_id: str, position: int, index: int) -> str:
 
 def arguments_of(call: ToolCall, finish_reason: FinishReason) -> dict[str, Any]:
     """The arguments object. Raises `CutOff` or `ValueError`; nothing is completed by guess."""
-    if finish_reason == "length" and not call.arguments.strip():
-        raise CutOff
     try:
-        return call.parsed()
-    except ValueError as error:
+        arguments = call.parsed()
+    except (ValueError, RecursionError) as error:
         if finish_reason == "length":
             raise CutOff from error
-        raise ValueError(f"the arguments are not one JSON object: {error}") from error
+        why = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"the arguments are not one JSON object: {why}") from error
+    if finish_reason == "length" and not arguments:
+        raise CutOff  # nothing was written yet, whatever stands for nothing on this wire
+    return arguments
 
 
 def as_content(value: Any) -> str | tuple[TextPart | ImagePart | FilePart, ...]:
@@ -47,8 +49,8 @@ def as_content(value: Any) -> str | tuple[TextPart | ImagePart | FilePart, ...]:
         return value
     try:
         return encode(value).decode()
-    except (TypeError, ValueError):
-        return str(value)
+    except (TypeError, ValueError, RecursionError):
+        return text_of(value)
 
 
 def _are_parts(value: Any) -> TypeGuard[tuple[TextPart | ImagePart | FilePart, ...]]:
@@ -59,14 +61,22 @@ def _are_parts(value: Any) -> TypeGuard[tuple[TextPart | ImagePart | FilePart, .
     return parts != () and all(isinstance(p, TextPart | ImagePart | FilePart) for p in parts)
 
 
+def text_of(value: object) -> str:
+    """`str(value)`, or its type where a host's class cannot even do that."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - the tool boundary: `__str__` of a host's class may raise anything
+        return f"<{type(value).__name__}>"
+
+
 def as_data(value: Any) -> Any:
     """A handler's data as the JSON value that every later reader of the journal gets; without a JSON form, its text."""
     if value is None:
         return None
     try:
         return decode(encode(value), object)
-    except (TypeError, ValueError):
-        return str(value)
+    except (TypeError, ValueError, RecursionError):
+        return text_of(value)
 
 
 def shortened(

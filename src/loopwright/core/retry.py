@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..model.errors import LLMError
+from ..model.errors import ConfigError, LLMError
+from .settings import type_problems
 
 
 class LLMRetryPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,6 +24,15 @@ class LLMRetryPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """For all attempts and waits together, the call in flight included; None is unlimited."""
     retry_on: tuple[type[BaseException], ...] = ()
     """Exceptions of a host's own service that count as passing, beside typed `LLMError`s that say so."""
+
+    def __post_init__(self) -> None:
+        problems = list(type_problems(self, unchecked=frozenset({"retry_on"})).values())
+        if not problems and self.max_attempts < 1:
+            problems.append("max_attempts must be at least 1")
+        if not problems and min(self.backoff_initial_s, self.backoff_max_s) < 0:
+            problems.append("backoff_initial_s and backoff_max_s must not be negative")
+        if problems:
+            raise ConfigError(problems)
 
 
 class Retry(Struct, frozen=True):

@@ -63,7 +63,9 @@ class Answers:
             for call, value in zip(calls, results.values(), strict=True):
                 if isinstance(value, ToolHandlerResult):
                     status: ResultStatus = "finished" if value.ok else "failed"
-                    records.append(await self._finished(session_id, call, status, value.content, as_data(value.data)))
+                    records.append(
+                        await self._finished(session_id, call, status, as_content(value.content), as_data(value.data))
+                    )
                 else:
                     records.append(await self._finished(session_id, call, "finished", as_content(value), None))
             await turn.journal.commit(records, sync=True)

@@ -53,7 +53,7 @@ async def _condition(store: Store, head: Head) -> tuple[Condition, str]:
     if head.min_format > CURRENT_FORMAT:
         return "too_new", f"needs record format {head.min_format}, this version reads up to {CURRENT_FORMAT}"
     try:
-        state = load_state(head.session_id, await store.read(head.session_id))
+        state = await load_state(head.session_id, await store.read(head.session_id))
     except LoopwrightError as error:
         return "unreadable", str(error)
     # The newest reply stands alone while its calls are open: its results come before anything is sent.

@@ -107,12 +107,11 @@ class AgentHooks:
                 directive = registered.handler(context)
                 if inspect.isawaitable(directive):
                     directive = await directive
+                context.directive = HookDirective(context.directive if directive is None else directive)
             except CancellationRequested:
                 raise
             except Exception as error:
                 raise HookFailedError(registered.name, point.value, error) from error
-            if directive is not None:
-                context.directive = directive
             if context.directive is not HookDirective.CONTINUE:
                 break
         return context

@@ -36,7 +36,7 @@ class SessionStats(Struct, frozen=True, kw_only=True):
 async def read_state(store: Store, session_id: str) -> State:
     """The session's state as of now, read from its whole journal. Raises `SessionNotFoundError`."""
     await store.lookup(session_id)
-    return load_state(session_id, await store.read(session_id))
+    return await load_state(session_id, await store.read(session_id))
 
 
 async def read_messages(store: Store, session_id: str) -> tuple[Message, ...]:

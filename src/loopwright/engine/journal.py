@@ -17,7 +17,9 @@ from ..core.state import State, apply, checkpoint_of, facts_of, refusal
 from ..model.codec import CURRENT_FORMAT, FORMATS, decode_record, encode_record, format_of
 from ..model.errors import (
     AgentUnavailableError,
+    ConfigError,
     InboxMovedError,
+    InvalidMessageError,
     InvariantError,
     SessionFencedError,
     SessionMovedError,
@@ -34,6 +36,7 @@ from ..model.records import (
     StateCheckpointed,
 )
 from ..model.usage import NO_USAGE
+from ..ports.ambient import breathe
 from ..ports.settling import Settling
 from ..ports.store import (
     Acquire,
@@ -121,7 +124,8 @@ class Journal:
                 f"session {self.session_id!r} is at {head.position}, this process knows {behind} records;"
                 " a backup was restored or writes were lost: check before you go on"
             )
-        self.actor.state = load_state(self.session_id, await store.read(self.session_id, after=head.window_start))
+        stored = await store.read(self.session_id, after=head.window_start)
+        self.actor.state = await load_state(self.session_id, stored)
         self.actor.inbox_seq = max(self.actor.inbox_seq, head.inbox_seq)
         self.actor.inbox_seen = head.inbox_seq if not found.waiting else min(i.seq for i in found.waiting) - 1
         self.takeovers = head.takeovers
@@ -268,23 +272,26 @@ class Journal:
     ) -> tuple[tuple[EncodedRecord, ...], HeadChange]:
         """Checks the records and folds them into the state, ahead of the store; answers what is to be written."""
         at = self.kernel.ambient.now()
-        encoded: list[EncodedRecord] = []
+        # All of them before the first is folded: what cannot be stored must not be half in the state.
+        encoded = [checked_record(record, at) for record in records]
         usage, sends, checkpoint = NO_USAGE, 0, None
-        for record in records:
-            why = refusal(state, record)
-            if why is not None:
-                self.actor.forget()
-                raise InvariantError(f"session {self.session_id!r}: {type(record).__name__} refused: {why}")
-            encoded.append(_encoded(record, at))
-            apply(state, record, at)
-            kind = type(record)
-            if kind is SendStarted:
-                sends += 1
-            elif kind is AssistantMessageAdded or kind is AttemptFailed:
-                usage += cast("AssistantMessageAdded | AttemptFailed", record).usage
+        try:
+            for record in records:
+                why = refusal(state, record)
+                if why is not None:
+                    raise InvariantError(f"session {self.session_id!r}: {type(record).__name__} refused: {why}")
+                apply(state, record, at)
+                kind = type(record)
+                if kind is SendStarted:
+                    sends += 1
+                elif kind is AssistantMessageAdded or kind is AttemptFailed:
+                    usage += cast("AssistantMessageAdded | AttemptFailed", record).usage
+        except BaseException:
+            self.actor.forget()
+            raise
         if state.position - state.facts.checkpoint >= self.kernel.config.checkpoint_every and not state.batch:
             checkpoint = state.position
-            encoded.append(_encoded(snapshot := checkpoint_of(state), at))
+            encoded.append(checked_record(snapshot := checkpoint_of(state), at))
             apply(state, snapshot, at)
         needs = max([format_of(row.kind, row.version) for row in encoded], default=1) if FORMATS else 1
         change = HeadChange(
@@ -346,12 +353,18 @@ def check_agent(session_id: str, name: str, known: str) -> None:
         raise AgentUnavailableError(session_id, name, (known,))
 
 
-def load_state(session_id: str, stored: Sequence[StoredRecord]) -> State:
+FOLDED_AT_ONCE = 500
+"""Records folded before other sessions get their turn of the event loop."""
+
+
+async def load_state(session_id: str, stored: Sequence[StoredRecord]) -> State:
     """The state that these records of one session fold to. Raises `StoreCorruptError` naming the position."""
     state = State()
     if stored:
         state.position = stored[0].position
-    for row in stored:
+    for count, row in enumerate(stored, 1):
+        if count % FOLDED_AT_ONCE == 0:
+            await breathe()
         try:
             record = decode_record(row.kind, row.version, row.body)
         except StoreCorruptError as error:
@@ -363,8 +376,20 @@ def load_state(session_id: str, stored: Sequence[StoredRecord]) -> State:
     return state
 
 
-def _encoded(record: Record, at: float) -> EncodedRecord:
-    kind, version, body = encode_record(record)
+def checked_record(record: Record, at: float) -> EncodedRecord:
+    """The record's stored form, read back once: values come from hosts, hooks and models, and what cannot be read
+    must not be written.
+
+    Raises: `InvalidMessageError` or `ConfigError` naming the field; nothing was stored.
+    """
+    try:
+        kind, version, body = encode_record(record)
+        decode_record(kind, version, body)
+    except (StoreCorruptError, TypeError, ValueError, RecursionError) as error:
+        what = type(record).__name__
+        why = str(error) if not isinstance(error, RecursionError) else "it is nested too deeply"
+        fault = InvalidMessageError if "Message" in what else ConfigError
+        raise fault(f"{what} cannot be stored: {why}") from error
     return EncodedRecord(kind, version, at, body)
 
 

@@ -2,7 +2,7 @@
 
 Owns: carrying out what `core/decide.py` decides, until a send ends or pauses. Must not know: how sends are admitted
 (`admission.py`) or how anything is stored (`journal.py`).
-A run has no memory of its own: kill it anywhere, build a new one over the same journal, and it goes on.
+What a run remembers beside the journal can be lost: kill it anywhere, build a new one over the same journal, it goes on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import assert_never
 
-from ..core.calls import aborted
+from ..core.calls import aborted, text_of
 from ..core.decide import CallModel, Finish, Idle, Limits, Pause, RunTools, Say, TakeInbox, after_reply, decide
 from ..core.result import StatefulResult, result_of
 from ..core.state import SendFacts, with_reply
@@ -105,8 +105,8 @@ class Run:
         except Exception as error:  # noqa: BLE001 - the top of a run: whatever it is becomes the outcome
             self.error = error
             code = error.code if isinstance(error, LoopwrightError) else type(error).__name__
-            context.emit(AgentEventType.AGENT_ERROR, AgentError, code, str(error))
-            ending = Finish("failed", "", None, code, None, str(error))
+            context.emit(AgentEventType.AGENT_ERROR, AgentError, code, text_of(error))
+            ending = Finish("failed", "", None, code, None, text_of(error))
         else:
             return None
         _, cancellation = await settled(self._end_early(ending))
@@ -244,7 +244,9 @@ class Run:
         await self.kernel.hooks.run(HookPoint.COMPLETION, completion)
         if completion.directive is not HookDirective.SKIP:
             return None
-        return UserMessageAdded(UserMessage(completion.message or prompt("veto")), "veto")
+        return UserMessageAdded(
+            UserMessage(text_of(completion.message) if completion.message else prompt("veto")), "veto"
+        )
 
     async def _take_inbox(self) -> None:
         """Turns waiting items into one user message each, in the commit that takes them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+from ..core.calls import as_content
 from ..core.state import OpenCall
 from ..model.records import ToolFinished
 from ..ports.hook import BatchContext, DecideContext, HookDirective, HookPoint
@@ -82,5 +83,5 @@ async def _in_slot(run: RunContext, one: ToolRun, runs: list[ToolRun], slots: as
 
 
 async def _skip(run: RunContext, calls: tuple[OpenCall, ...], output: str) -> None:
-    text = output or "[skipped by a hook]"
+    text = as_content(output or "[skipped by a hook]")
     await run.journal.append([ToolFinished(c.call.id, c.call.name, "skipped", text) for c in calls])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, as_data, idempotency_key
+from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, as_data, idempotency_key, text_of
 from ..core.state import OpenCall
 from ..model.errors import (
     LoopwrightError,
@@ -175,9 +175,9 @@ class ToolRun:
             id=f"ask_{self.key[:24]}",
             call_id=self.call.call.id,
             tool_name=self.name,
-            prompt=needed.prompt,
-            kind=needed.kind,
-            options=needed.options,
+            prompt=text_of(needed.prompt),
+            kind=text_of(needed.kind),
+            options=tuple([text_of(option) for option in needed.options]),
             schema=needed.schema,
             metadata=needed.metadata,
         )
@@ -237,7 +237,7 @@ class ToolRun:
     async def _failed(self, error: Exception, *, last: bool) -> bool:
         """The handler raised; False when a hook wants it called once more."""
         run = self.run_context
-        text = str(error) if isinstance(error, LoopwrightError) else f"{type(error).__name__}: {error}"
+        text = str(error) if isinstance(error, LoopwrightError) else f"{type(error).__name__}: {text_of(error)}"
         if run.kernel.hooks.has(HookPoint.TOOL_ERROR):
             context = ToolErrorContext(
                 session_id=run.session_id,
@@ -309,6 +309,7 @@ class ToolRun:
         self, status: ResultStatus, content: Any, *, data: Any = None, also: list[Record] | None = None
     ) -> None:
         """Makes the result durable, cut to its limit, after the hooks saw it."""
+        content = as_content(content)  # hooks and handlers may hand in anything
         run = self.run_context
         failed = status not in ("finished", "answered")
         if run.kernel.hooks.has(HookPoint.TOOL_AFTER):
@@ -324,7 +325,7 @@ class ToolRun:
             before = context.output
             await run.kernel.hooks.run(HookPoint.TOOL_AFTER, context)
             if context.output != before:
-                content = context.output
+                content = as_content(context.output)
             if context.failed != failed:
                 failed = context.failed
                 status = "failed" if failed else "finished"

@@ -56,7 +56,10 @@ class SessionCreated(Struct, frozen=True, gc=False, tag_field="kind", tag="sessi
 class SendStarted(
     Struct, frozen=True, gc=False, tag_field="kind", tag="send_started", omit_defaults=True, kw_only=True
 ):
-    """An input was accepted; holds every limit that `decide` reads, so that a resume sees the same ones."""
+    """An input was accepted; holds the send's own limits, so that a resume sees the same ones.
+
+    How often a cut or unfit reply is asked for again is a setting of the process that runs it.
+    """
 
     index: int
     """Sends of this session, from 1."""

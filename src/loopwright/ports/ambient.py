@@ -51,6 +51,11 @@ class Ambient(Protocol):
         ...
 
 
+async def breathe() -> None:
+    """Lets everything else that is ready run first; takes no time by any clock."""
+    await asyncio.sleep(0)
+
+
 class RealAmbient:
     """The machine's clock, randomness and ids."""
 

@@ -127,7 +127,10 @@ class SqliteStore:
 
     def read(self, session_id: str, *, after: int = 0, limit: int | None = None) -> Awaitable[Sequence[StoredRecord]]:
         """See `Store.read`."""
-        return self._here(lambda execute: sqlite_reads.records(execute, session_id, after, limit))
+        try:
+            return self._here(lambda execute: sqlite_reads.short_records(execute, session_id, after, limit))
+        except sqlite_reads.LongReadError:
+            return self._aside(lambda execute: sqlite_reads.records(execute, session_id, after, limit))
 
     def lookup(self, session_id: str, *, item_id: str | None = None) -> Awaitable[Lookup]:
         """See `Store.lookup`."""

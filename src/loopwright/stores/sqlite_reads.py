@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
 from ..model.usage import NO_USAGE, Usage
@@ -38,6 +38,22 @@ def snapshot(execute: Execute, read: Callable[[], T]) -> T:
         return read()
     finally:
         execute("COMMIT")
+
+
+SHORT_READ: Final = 2000
+"""Records that the event loop reads by itself; more would keep other sessions waiting."""
+
+
+class LongReadError(Exception):
+    """More records are asked for than the event loop should read."""
+
+
+def short_records(execute: Execute, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
+    """`records`, or `LongReadError` when there are too many of them for the event loop."""
+    _, position = _key_and_position(execute, session_id)
+    if min(position - max(after, 0), position if limit is None else limit) > SHORT_READ:
+        raise LongReadError
+    return records(execute, session_id, after, limit)
 
 
 def records(execute: Execute, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
