@@ -214,3 +214,32 @@ async def test_a_gate_holds_a_call_until_the_test_says_so() -> None:
         assert not task.done()
         gate.set()
         assert (await task).text == "late"
+
+
+@pytest.mark.parametrize("key", [b"sk-secret", 5])
+def test_a_key_that_is_no_text_is_refused_without_showing_it(key: Any) -> None:
+    with pytest.raises(ConfigError, match="api_key must be text") as caught:
+        LLMProviderConfig(model="m", api_key=key)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["secret\n", "secret\0", "sécret", "secret\ud800", b"secret", 5])
+def test_a_header_that_cannot_be_sent_is_refused_without_showing_it(value: Any) -> None:
+    with pytest.raises(ConfigError, match="headers: the value of x-api") as caught:
+        LLMProviderConfig(model="m", api_key="k", headers={"x-api": value})
+    assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\n", "ä", 5])
+def test_a_header_name_that_is_none_is_refused(name: Any) -> None:
+    with pytest.raises(ConfigError, match="headers has a name"):
+        LLMProviderConfig(model="m", api_key="k", headers={name: "x"})
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://h:99999/v1", "http://", "http://h:secret", "http://a b/", "http://\ud800/", 5]
+)
+def test_an_address_that_is_none_is_refused_at_construction(url: Any) -> None:
+    with pytest.raises(ConfigError, match="base_url") as caught:
+        LLMProviderConfig(model="m", api_key="k", base_url=url)
+    assert "secret" not in str(caught.value)

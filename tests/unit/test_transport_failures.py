@@ -124,3 +124,13 @@ def test_secrets_are_taken_out_of_every_text(text: str) -> None:
 
 def test_long_texts_are_cut() -> None:
     assert len(str(of(500, b"x" * 100_000))) < 700
+
+
+def test_a_code_is_cleaned_like_every_other_text() -> None:
+    error = of(401, {"error": {"message": "bad", "code": "key sk-verysecret."}})
+    assert "verysecret" not in f"{error} {error!r} {error.details}"
+
+
+@pytest.mark.parametrize("body", [b'{"a":' * 5000, b"[" * 100_000, b'{"a":' * 900 + b"1" + b"}" * 900])
+def test_an_error_body_nested_without_end_is_still_an_error(body: bytes) -> None:
+    assert isinstance(READER.of_status(500, {}, body, 0.0), LLMTransientError)

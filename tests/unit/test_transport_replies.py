@@ -409,3 +409,43 @@ def test_tool_names_come_back_as_the_host_knows_them(wire: Any) -> None:
         MESSAGES: message([{**BLOCKS[3], "name": "fs_read"}]),
     }
     assert whole(wire, documents[wire], {"fs_read": "fs.read"}).tool_calls[0].name == "fs.read"
+
+
+@pytest.mark.parametrize("wire", [CHAT, RESPONSES, MESSAGES], ids=["chat", "responses", "messages"])
+@pytest.mark.parametrize("depth", [201, 990, 100_000])
+def test_what_is_nested_without_end_is_no_reply(wire: Any, depth: int) -> None:
+    body = b'{"error": ' + b"[" * depth + b"]" * depth + b"}"
+    with pytest.raises(ValueError, match="levels deep"):
+        wire.read(body, {}, FAILURES)
+    with pytest.raises(ValueError, match="levels deep"):
+        wire.reader({}, FAILURES).read(body)
+
+
+def test_brackets_inside_of_strings_are_no_nesting() -> None:
+    assert whole(CHAT, chat({"content": '"[{\\' * 5000})).text == '"[{\\' * 5000
+
+
+def test_tool_input_nested_without_end_stays_the_text_it_is() -> None:
+    deep = '{"a":' * 5000 + "1" + "}" * 5000
+    events = [*STREAM[:14], piece(3, "input_json_delta", partial_json=deep), *STREAM[-3:]]
+    _, response = streamed(MESSAGES, *events)
+    assert response.tool_calls[0].arguments == deep
+    assert response.provider_state is not None
+    assert response.provider_state.data["content"][3]["input"] == {"_raw": deep}
+
+
+@pytest.mark.parametrize("given", [{"input": {}}, {}])
+def test_arguments_of_which_nothing_was_written_before_the_limit_stay_empty(given: dict[str, Any]) -> None:
+    block = {"type": "tool_use", "id": "t", "name": "f", **given}
+    end = {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}
+    for stop in ([], [{"type": "content_block_stop", "index": 0}]):
+        _, response = streamed(MESSAGES, STREAM[0], started(0, block), *stop, end, STREAM[-1])
+        assert response.tool_calls[0].arguments == ""
+    assert whole(MESSAGES, message([block], "max_tokens")).tool_calls[0].arguments == ""
+    assert whole(CHAT, chat({"tool_calls": [call("f", {})]}, "length")).tool_calls[0].arguments == ""
+
+
+@pytest.mark.parametrize("number", [-5, 2**53 + 1, 10**30, 1e300, "7"])
+def test_a_figure_that_no_count_can_be_is_missing(number: Any) -> None:
+    usage = {"prompt_tokens": number, "completion_tokens": 3}
+    assert whole(CHAT, chat({"content": "x"}, usage=usage)).usage == Usage(output_tokens=3, calls=1)

@@ -204,9 +204,19 @@ def test_a_turn_of_calls_alone_has_no_content() -> None:
     )
 
 
+DEEP = '{"a":' * 990 + "1" + "}" * 990
+
+
 @pytest.mark.parametrize(
     "arguments, expected",
-    [("", {}), ("  ", {}), ('{"a": 1}', {"a": 1}), ('{"a', {"_raw": '{"a'}), ("[1]", {"_raw": "[1]"})],
+    [
+        ("", {}),
+        ("  ", {}),
+        ('{"a": 1}', {"a": 1}),
+        ('{"a', {"_raw": '{"a'}),
+        ("[1]", {"_raw": "[1]"}),
+        (DEEP, {"_raw": DEEP}),
+    ],
 )
 def test_any_argument_text_of_the_history_goes_back_in_an_accepted_form(arguments: str, expected: Any) -> None:
     messages = [

@@ -8,6 +8,7 @@ Read next: `decide.py`.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
@@ -35,7 +36,9 @@ class Unfit(Struct, frozen=True):
 
 
 _FENCE = re.compile(r"```(?:json|JSON)?\s*\n(.*?)```", re.DOTALL)
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+# Strings are matched first, so that what stands inside of one is never touched.
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(\s*[}\]])', re.DOTALL)
+_MAX_DEPTH = 200
 
 
 def parse_structured(text: str, spec: StructuredOutputSpec, validate: Validate) -> Parsed | Unfit:
@@ -67,19 +70,54 @@ def _validated(value: dict[str, Any], spec: StructuredOutputSpec, validate: Vali
     missing = [name for name in spec.schema.get("required", ()) if name not in value]
     if missing:
         return Unfit("missing_required", f"required fields are missing: {', '.join(missing)}")
-    why = validate(spec.schema, value)
+    try:
+        why = validate(spec.schema, value)
+    except RecursionError:
+        why = "it is nested too deeply to be checked"
     return Parsed(value) if why is None else Unfit("schema", why)
 
 
 def _loads(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_json)
-    except ValueError:
-        return json.loads(_TRAILING_COMMA.sub(r"\1", text), parse_constant=_no_json)
+        try:
+            value = _strict(text)
+        except ValueError:
+            value = _strict(_TRAILING_COMMA.sub(lambda found: found[1] or found[2], text))
+    except RecursionError:
+        value = None
+    if value is None or _is_too_deep(value):
+        raise ValueError(f"it is nested more than {_MAX_DEPTH} levels deep")
+    return value
+
+
+def _strict(text: str) -> Any:
+    return json.loads(text, parse_constant=_no_json, parse_float=_finite)
 
 
 def _no_json(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large a number")
+    return value
+
+
+def _is_too_deep(value: Any) -> bool:
+    level: list[Any] = [value]
+    for _ in range(_MAX_DEPTH):
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner.extend(cast("dict[str, Any]", item).values())
+            elif isinstance(item, list):
+                inner += item
+        if not inner:
+            return False
+        level = inner
+    return True
 
 
 def _first_object(text: str) -> str | None:

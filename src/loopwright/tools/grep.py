@@ -30,7 +30,13 @@ TIMEOUT_S = 60.0
 MAX_LINE_CHARS = 300
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Larger files are not searched."""
-_MAX_RECORD_BYTES = 16 * 1024 * 1024
+_MAX_RECORD_BYTES = 1024 * 1024
+_HEAD_BYTES = 64 * 1024
+# Quotes inside of JSON strings are escaped, so neither can be found in a searched text.
+_LINE_NUMBER = re.compile(rb'"\},"line_number":(\d+),')
+_LONG_MATCH = re.compile(
+    rb'\{"type":"match","data":\{"path":(\{"\w+":"(?:[^"\\]|\\.)*"\}),"lines":\{"(text|bytes)":"((?:[^"\\]|\\u[0-9a-f]{4}|\\[^u])*)'
+)
 _SUFFIX = re.compile(r"\*(\.\w+)")
 _WORKER = str(Path(__file__).with_name("grep_worker.py"))
 
@@ -71,7 +77,7 @@ def grep_tool(workspace: Workspace, *, ripgrep: str | Literal[False] | None = No
     async def grep(arguments: dict[str, Any], ctx: ToolContext) -> str:
         query = convert(arguments, Query)
         program = shutil.which("rg") if ripgrep is None else ripgrep or None
-        return _answer(await _search(workspace, query, program, ctx), query)
+        return _answer(*await _search(workspace, query, program, ctx), query)
 
     # Built by hand: the arguments are one value here, wider than a function's parameters should be.
     return ToolDefinition(
@@ -89,7 +95,7 @@ def _parameters() -> dict[str, Any]:
     return {name: value for name, value in found["Query"].items() if name not in ("title", "description")}
 
 
-async def _search(workspace: Workspace, query: Query, program: str | None, ctx: ToolContext) -> list[Match]:
+async def _search(workspace: Workspace, query: Query, program: str | None, ctx: ToolContext) -> tuple[list[Match], int]:
     path = query.path
     kind = workspace.kind(path)
     name = workspace.display(path)
@@ -101,14 +107,14 @@ async def _search(workspace: Workspace, query: Query, program: str | None, ctx: 
         if program is not None and not file:
             collector = _Collector(query, _ripgrep_records())
             ended = await _run(_ripgrep(program, query, cwd), collector, ctx)
-            if ended.exit_code != 2 or collector.matches:
-                return _below(prefix, collector.matches)
+            if ended.exit_code != 2 or collector.matches or collector.skipped:
+                return _below(prefix, collector.matches), collector.skipped
             # Exit 2 without a match: mostly syntax that only Python's expressions have; the worker says what is wrong.
         collector = _Collector(query, _worker_records)
         ended = await _run(_python(query, cwd, file), collector, ctx)
         if collector.problem or (ended.exit_code != 0 and not ended.enough):
             raise ToolFailure(f"the search failed: {collector.problem or f'exit code {ended.exit_code}'}")
-        return _below(prefix, collector.matches)
+        return _below(prefix, collector.matches), collector.skipped
 
 
 async def _run(launch: ShellLaunch, collector: _Collector, ctx: ToolContext) -> Ended:
@@ -118,13 +124,15 @@ async def _run(launch: ShellLaunch, collector: _Collector, ctx: ToolContext) -> 
     return ended
 
 
-def _answer(matches: list[Match], query: Query) -> str:
-    if not matches:
+def _answer(matches: list[Match], skipped: int, query: Query) -> str:
+    if not matches and not skipped:
         return f"no line below {query.path!r} matches {query.pattern!r}"
     shown = matches[: query.max_results]
     lines = [f"{match.path}:{match.line}:{match.text}" for match in shown]
     if len(matches) > len(shown):
         lines.append(f"(only the first {len(shown)} matches are shown; narrow the search or raise max_results)")
+    if skipped:
+        lines.append(f"({skipped} matching line(s) skipped: too long to be read)")
     return "\n".join(lines)
 
 
@@ -189,15 +197,22 @@ class _Collector:
         self._query = query
         self._include = _pattern(query.include)
         self._records = records
-        self._rest = b""
+        self._record = _Record()
         self.matches: list[Match] = []
         self.problem = ""
+        self.skipped = 0
+        """Matches in lines so long that not even their place could be read."""
 
     def __call__(self, data: bytes) -> bool:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > _MAX_RECORD_BYTES:
-            self._rest = b"{"  # what comes until the line's end is dropped with it: it is no JSON any more
-        for line in lines:
+        first, *others = data.split(b"\n")
+        self._record.add(first)
+        for piece in others:
+            line = self._record.whole()
+            self._record = _Record()
+            self._record.add(piece)
+            if line is None:
+                self.skipped += 1
+                continue
             found, problem = self._records(line)
             self.problem = problem or self.problem
             self.matches.extend(match for match in found if self._wanted(match.path))
@@ -209,6 +224,48 @@ class _Collector:
         if not all(is_searched(part, include_hidden=hidden) for part in path.split("/")):
             return False
         return self._include is None or self._include.matches(path)
+
+
+class _Record:
+    """One line of a search's output; of one that is too long, what is shown of a match."""
+
+    __slots__ = ("_end", "_number", "_pieces", "_size")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._end = b""
+        """The last bytes of a line that is too long: the number may be split between two pieces."""
+        self._number = b""
+
+    def add(self, piece: bytes) -> None:
+        """Takes more of the line; in all, the time is linear in its length."""
+        self._size += len(piece)
+        if self._size <= _MAX_RECORD_BYTES:
+            self._pieces.append(piece)
+            return
+        if not self._end:
+            kept = b"".join(self._pieces) + piece
+            self._pieces = [kept[:_HEAD_BYTES]]
+            piece = kept
+        if not self._number:
+            piece = self._end + piece
+            found = _LINE_NUMBER.search(piece)
+            self._number = found[1] if found else b""
+        self._end = piece[-64:]
+
+    def whole(self) -> bytes | None:
+        """The line; one that was too long as a record of its start, or None when that says too little."""
+        line = b"".join(self._pieces)
+        if not self._end:
+            return line
+        found = _LONG_MATCH.match(line)
+        if found is None or not self._number:
+            return None
+        text = found[3].decode("utf-8", "ignore").encode()
+        text = text[: len(text) // 4 * 4] if found[2] == b"bytes" else text
+        head = b'{"type":"match","data":{"path":' + found[1] + b',"lines":{"' + found[2] + b'":"' + text
+        return head + b'"},"line_number":' + self._number + b"}}"
 
 
 def _pattern(include: str | None) -> GlobPattern | None:

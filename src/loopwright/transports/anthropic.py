@@ -19,7 +19,7 @@ from ..model.usage import Usage
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk, ToolCallDelta
 from .anthropic_request import FAMILY, blocks_text, render_messages
 from .http_service import HTTPModelService
-from .json_values import as_object, count, section
+from .json_values import as_object, count, loads_bounded, section
 from .lenient_json import decode_lenient
 from .provider_config import LLMProviderConfig
 from .provider_failures import FailureReader
@@ -204,7 +204,7 @@ class _MessagesBlock:
         if self.json:
             text = "".join(self.json)
             try:
-                value = json.loads(text)
+                value = loads_bounded(text)
             except ValueError:
                 value = None
             # Cut off arguments cannot go back as they are; an object is required.
@@ -320,7 +320,10 @@ class _MessagesReply:
             if block.data.get("id") != call_id:
                 block.data["id"] = call_id
             name = str(block.data.get("name") or "")
-            calls.append(ToolCall(call_id, self._host_names.get(name, name), block.arguments))
+            # At the limit an empty object stands for arguments of which nothing was written.
+            cut = _FINISH.get(self._stop or "") == "length" and not block.json and not block.data.get("input")
+            arguments = "" if cut else block.arguments
+            calls.append(ToolCall(call_id, self._host_names.get(name, name), arguments))
         return tuple(calls)
 
     def _state(self, blocks: list[dict[str, Any]]) -> ProviderState | None:

@@ -109,7 +109,7 @@ class HTTPModelService:
             await response.aclose()
         try:
             return self._wire.read(body, rendered.host_names, self._failures)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             what = "an empty body" if not body.strip() else "a body that is not a reply of its protocol"
             raise self._failures.transient(f"{what} with status 200 ({error})", status=200) from error
 
@@ -146,7 +146,7 @@ class HTTPModelService:
             for chunk in await _read_tail(pieces, events, reader):
                 yield chunk
             yield LLMStreamChunk(response=reader.response())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._failures.transient(
                 f"the stream holds what is not of its protocol ({error})", status=200
             ) from error
@@ -283,6 +283,6 @@ async def _read_tail(
                     limit.reschedule(asyncio.get_running_loop().time() + _DRAIN_S)
             for data in events.finish():
                 chunks.extend(reader.read(data))
-    except (TimeoutError, ValueError, httpx2.HTTPError, httpx2.StreamError):
+    except (TimeoutError, ValueError, RecursionError, httpx2.HTTPError, httpx2.StreamError):
         pass
     return chunks

@@ -1,13 +1,21 @@
 """Typed looks into decoded JSON of which nothing is certain.
 
-Owns: narrowing and reading counts. Must not know: which fields a protocol has.
+Owns: narrowing, reading counts, the bound on nesting. Must not know: which fields a protocol has.
 Read next: `openai_chat.py`.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
+
+_MAX_COUNT: Final = 2**53
+MAX_DEPTH: Final = 200
+"""How deep a provider's JSON may be nested; decoders, encoders and the journal all stay far from their own limits."""
+
+_STRING_OR_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
@@ -43,11 +51,40 @@ def section(raw: dict[str, Any], name: str) -> dict[str, Any]:
     return as_object(raw.get(name)) or {}
 
 
+def is_too_deep(data: bytes) -> bool:
+    """True when JSON text is nested deeper than `MAX_DEPTH`; brackets inside of strings do not count."""
+    if len(data) <= MAX_DEPTH or data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for found in _STRING_OR_BRACKET.finditer(data):
+        first = found[0][0]
+        if first in b"[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                return True
+        elif first in b"]}":
+            depth -= 1
+    return False
+
+
+def checked_depth(data: bytes) -> bytes:
+    """`data` as it is. Raises: `ValueError` when it is nested too deeply to be decoded."""
+    if is_too_deep(data):
+        raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
+    return data
+
+
+def loads_bounded(text: str) -> Any:
+    """`text` as a JSON value. Raises: `ValueError` when it is no JSON or nested too deeply."""
+    checked_depth(text.encode("utf-8", "replace"))
+    return json.loads(text)
+
+
 def count(raw: dict[str, Any], *names: str) -> int:
-    """The first of these fields that holds a number above 0, as a count; else 0."""
+    """The first of these fields that holds a number above 0, as a count; else 0. What no count can be is missing."""
     for name in names:
         value = raw.get(name)
-        if isinstance(value, int | float) and value > 0:
+        if isinstance(value, int | float) and 0 < value <= _MAX_COUNT:
             return int(value)
     return 0
 

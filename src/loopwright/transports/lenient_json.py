@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from .json_values import map_texts
+from .json_values import checked_depth, map_texts
 from .wire_parts import clean_text
 
 T = TypeVar("T")
@@ -20,8 +20,9 @@ T = TypeVar("T")
 def decode_lenient(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     """Decodes `data`; a second, slower try takes what strict JSON or UTF-8 refuses: lone surrogates, stray bytes.
 
-    Raises: `ValueError` when it is not JSON or not of the wanted shape.
+    Raises: `ValueError` when it is not JSON not of the wanted shape, or nested too deeply.
     """
+    checked_depth(data)
     try:
         return decoder.decode(data)
     except msgspec.ValidationError:

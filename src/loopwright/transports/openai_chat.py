@@ -235,7 +235,8 @@ class ChatReader:
         function = call.function or _ChatFunction()
         arguments = function.arguments
         if isinstance(arguments, dict):
-            arguments = _ENCODER.encode(arguments).decode()
+            # An empty object is what a server makes of arguments that the limit cut before their first letter.
+            arguments = _ENCODER.encode(arguments).decode() if arguments else ""
         piece = CallPiece(index, position, call.id, function.name, arguments)
         parts, delta = self._calls.add(piece)
         if call.extra_content is not None:

@@ -8,8 +8,9 @@ Read next: `service_factory.py`.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, TypeGuard
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
@@ -17,6 +18,8 @@ from msgspec import Struct, field
 from ..model.errors import ConfigError
 from .model_capabilities import ModelCapabilities, known_capabilities
 from .vendors import Family, canonical_vendor, vendor_of
+
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class LLMProviderConfig(Struct, frozen=True, kw_only=True):
@@ -85,7 +88,10 @@ class LLMProviderConfig(Struct, frozen=True, kw_only=True):
     @property
     def host(self) -> str:
         """The host of the base URL; state that a provider wants back goes to the same host only."""
-        return urlsplit(self.url).hostname or ""
+        try:
+            return urlsplit(self.url).hostname or ""
+        except (ValueError, AttributeError, TypeError):  # the check at construction reports it
+            return ""
 
     @property
     def key_hint(self) -> str:
@@ -121,17 +127,20 @@ class LLMProviderConfig(Struct, frozen=True, kw_only=True):
             problems.append("provider is missing: for example openai, openai-responses or anthropic")
         if not self.url:
             problems.append(f"base_url is missing: provider {self.provider!r} has none of its own")
-        elif vendor.family != "echo" and urlsplit(self.url).scheme not in ("http", "https"):
-            problems.append("base_url must begin with http:// or https://")
+        elif vendor.family != "echo" and (problem := _url_problem(self.url)):
+            problems.append(problem)
         if not self.model and vendor.family != "echo":
             problems.append("model is missing: the model's name as the provider spells it")
         if self._needs_key() and not self.api_key:
             problems.append(f"api_key is missing: pass it, or set {self.key_hint} and use from_env()")
         # The HTTP client would refuse such a key too, but with the key in its message.
-        if self.api_key and not (self.api_key.isascii() and self.api_key.isprintable()):
-            problems.append(
-                "api_key holds characters that a header cannot carry, such as a line break or a typographic dash"
-            )
+        if self.api_key and (problem := _header_problem(self.api_key)):
+            problems.append(f"api_key {problem}")
+        for name, value in self.headers.items():
+            if not (_is_text(name) and _HEADER_NAME.fullmatch(name)):
+                problems.append("headers has a name that is not one: letters, digits and dashes")
+            elif problem := _header_problem(value):
+                problems.append(f"headers: the value of {name} {problem}")
         if self.timeout_s <= 0 or self.connect_timeout_s <= 0:
             problems.append("timeout_s and connect_timeout_s must be above 0")
         if self.max_output_tokens is not None and self.max_output_tokens < 1:
@@ -141,9 +150,41 @@ class LLMProviderConfig(Struct, frozen=True, kw_only=True):
     def _needs_key(self) -> bool:
         if self.auth is not None or self.http_client is not None:
             return False
-        if any(name.lower() in ("authorization", "x-api-key", "api-key") for name in self.headers):
+        if any(str(name).lower() in ("authorization", "x-api-key", "api-key") for name in self.headers):
             return False
         return bool(vendor_of(self.provider).key_variables) and self.host not in ("127.0.0.1", "localhost", "::1")
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    # Callers without types pass anything.
+    return isinstance(value, str)
+
+
+def _header_problem(value: object) -> str:
+    """Why a header cannot carry `value`, without the value; "" when it can."""
+    if not _is_text(value):
+        return f"must be text, not {type(value).__name__}"
+    if value.isascii() and value.isprintable():
+        return ""
+    return "holds characters that a header cannot carry, such as a line break or a typographic dash"
+
+
+def _url_problem(url: object) -> str:
+    """Why nothing can be reached at `url`, without the address, which may hold a password; "" when it can be tried."""
+    if not _is_text(url):
+        return f"base_url must be text, not {type(url).__name__}"
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "base_url is no address: check its host and its port"
+    if parts.scheme not in ("http", "https"):
+        return "base_url must begin with http:// or https://"
+    if not host:
+        return "base_url names no host"
+    if not url.isprintable() or " " in url:
+        return "base_url holds a space or a character that no address has"
+    return ""
 
 
 class _ProviderEnvironment:

@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from ..model.errors import LLMContextOverflowError, LLMError, LLMRequestError, LLMTransientError
-from .json_values import as_list, as_object, as_text, section
+from .json_values import as_list, as_object, as_text, is_too_deep, section
 
 _MAX_TEXT = 600
 _TRANSIENT_STATUS: Final = frozenset((408, 409, 425, 429))
@@ -96,7 +96,7 @@ class FailureReader:
         text = self.clean(message)
         where = f"{self._provider} {status}" if status is not None else self._provider
         facts: dict[str, Any] = {"provider": self._provider, "status": status, "retry_after_s": wait_s}
-        facts["details"] = {"code": code, "message": text}
+        facts["details"] = {"code": self.clean(code), "message": text}
         if code in _QUOTA_CODES:
             return LLMRequestError(f"{where}: {text}; the account has no credit left, retrying cannot help", **facts)
         passing = status is None or status in _TRANSIENT_STATUS or status >= 500
@@ -166,8 +166,8 @@ def _number(text: str | None) -> float | None:
 
 def _document(body: bytes) -> Any:
     try:
-        return json.loads(body)
-    except ValueError:
+        return None if is_too_deep(body) else json.loads(body)
+    except (ValueError, RecursionError):
         return None
 
 

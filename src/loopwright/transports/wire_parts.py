@@ -9,7 +9,6 @@ Read next: `openai_chat_request.py`.
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,7 +20,7 @@ from ..model.errors import ConfigError
 from ..model.messages import AssistantMessage, FilePart, ImagePart, TextPart, ToolCall
 from ..model.specs import StructuredOutputSpec, ToolSpec
 from ..ports.llm import LLMRequest
-from .json_values import as_list, as_object, map_texts, section
+from .json_values import as_list, as_object, loads_bounded, map_texts, section
 from .model_capabilities import ModelCapabilities
 
 _ENCODER = msgspec.json.Encoder()
@@ -200,12 +199,12 @@ def arguments_text(call: ToolCall) -> str:
 
 
 def arguments_object(call: ToolCall) -> dict[str, Any]:
-    """The arguments as an object; text that is not one is kept under `_raw`, never guessed at."""
+    """The arguments as an object; text that is not one, or is nested too deeply, is kept under `_raw`, never guessed at."""
     text = call.arguments
     if not text.strip():
         return {}
     try:
-        value = json.loads(text)
+        value = loads_bounded(text)
     except ValueError:
         return {"_raw": text}
     return as_object(value) or ({} if value == {} else {"_raw": text})

@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,17 @@ async def test_glob_lists_newest_first_and_leaves_out_the_rest(tree: Path) -> No
     assert "no file" in await box.text("glob", pattern="*.rs")
     assert "leads out" in await box.failure("glob", pattern="*", path="linked")
     assert "64 patterns" in await box.failure("glob", pattern="{a,b}" * 10)
+
+
+@pytest.mark.parametrize("ripgrep", ENGINES)
+@pytest.mark.parametrize("rest", [b"x", b'\\"', b"\xe9", "é".encode()], ids=["ascii", "quotes", "latin", "utf-8"])
+async def test_a_line_of_megabytes_is_found_and_shown_by_its_start(
+    tmp_path: Path, ripgrep: object, rest: bytes
+) -> None:
+    (tmp_path / 'lo"ng.txt').write_bytes(b"first\nneedle " + rest * (20_000_000 // len(rest)) + b"\nneedle again\n")
+    began = time.monotonic()
+    lines = (await grep_box(tmp_path, ripgrep).text("grep", pattern="needle")).split("\n")
+    assert lines[0].startswith('lo"ng.txt:2:needle ' + rest.decode("utf-8", "replace"))
+    assert len(lines[0]) < 400
+    assert lines[1:] == ['lo"ng.txt:3:needle again']
+    assert time.monotonic() - began < 10

@@ -60,3 +60,14 @@ def test_braces_in_strings_do_not_end_the_object() -> None:
 @given(st.text(max_size=60))
 def test_any_text_is_parsed_or_named_unfit(text: str) -> None:
     assert isinstance(parse(text), Parsed | Unfit)
+
+
+@pytest.mark.parametrize("text", ['{"n":' * 3000, "[" * 100_000, '{"n":' * 900 + "1" + "}" * 900, '{"n": 1e999}'])
+def test_what_is_nested_too_deeply_or_too_large_is_invalid(text: str) -> None:
+    got = parse(text)
+    assert isinstance(got, Unfit)
+    assert got.reason == "invalid_json"
+
+
+def test_a_trailing_comma_is_forgiven_outside_of_strings_only() -> None:
+    assert parse('{"n": "x,] ,} \\",}", "m": [1, ], }') == Parsed({"n": 'x,] ,} ",}', "m": [1]})
