@@ -20,6 +20,7 @@ from .exit_codes import ExitCode, code_of_error, words_of
 from .plain_help import PlainCommand
 from .run_command import run
 from .session_commands import sessions_app
+from .standard_streams import unwritten
 
 app = typer.Typer(
     name="loopwright",
@@ -58,20 +59,27 @@ app.command(cls=PlainCommand)(doctor)
 
 def run_application(arguments: list[str] | None = None) -> None:
     """Runs a command, by default with the arguments of this process; every typed error is one message and an exit code."""
+    code: int | str | None = ExitCode.FAILED
     try:
         app(arguments, prog_name="loopwright")
+    except SystemExit as leaving:
+        code = leaving.code
     except LoopwrightError as error:
         text = words_of(error)
         if isinstance(error, StoreSchemaError):
             text = text.partition("\n")[0]
         sys.stderr.write(f"loopwright: {text}\n")
-        sys.exit(code_of_error(error))
+        code = code_of_error(error)
     except KeyboardInterrupt:
-        sys.exit(ExitCode.CANCELLED)
+        code = ExitCode.CANCELLED
     except BrokenPipeError:
-        sys.exit(ExitCode.FAILED)
+        pass
     finally:
         _flush()
+    if lost := unwritten():
+        sys.stderr.write(f"loopwright: {lost}; what was done is stored\n")
+        code = code or ExitCode.FAILED
+    sys.exit(code)
 
 
 def _flush() -> None:

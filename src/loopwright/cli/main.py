@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from .standard_streams import guard_streams
+
 WITHOUT_EXTRA = (
     "loopwright: the command line needs typer and rich; install the extra: pip install 'loopwright[cli]'"
     " (from a clone: pip install '.[cli]')\n"
@@ -25,6 +27,7 @@ except ModuleNotFoundError as error:
 
 def main() -> None:
     """Runs the command with the arguments of this process and exits."""
+    guard_streams()
     if run_application is None:
         sys.stderr.write(WITHOUT_EXTRA)
         sys.exit(2)

@@ -47,6 +47,7 @@ from .session_drive import (
     write_json,
 )
 from .session_ids import left_open, resolved
+from .standard_streams import text_of_argument
 
 
 class RunOrder(Struct, frozen=True, kw_only=True):
@@ -104,10 +105,10 @@ def run(
         allow_bash=allow_bash,
         max_rounds=max_rounds,
         stream=not no_stream,
-        system=system,
+        system=None if system is None else text_of_argument(system),
         agent=agent,
     )
-    text = sys.stdin.read() if prompt == "-" else prompt
+    text = sys.stdin.read() if prompt == "-" else None if prompt is None else text_of_argument(prompt)
     order = RunOrder(prompt=text, session_id=session, send_id=send_id, as_json=as_json, as_events=as_events)
     raise typer.Exit(asyncio.run(carry_out(settings, order)))
 

@@ -35,6 +35,7 @@ from .run_command import RunOrder, carry_out
 from .session_drive import write_json
 from .session_ids import resolved
 from .session_table import ago, print_table, state_of
+from .standard_streams import text_of_argument
 from .transcript import Tone, transcript
 
 T = TypeVar("T")
@@ -200,7 +201,7 @@ def resume(
         session_id=session_id,
         as_json=as_json,
         as_events=as_events,
-        answer=answer,
+        answer=None if answer is None else text_of_argument(answer),
         question=question,
         again=again,
     )
