@@ -134,3 +134,8 @@ def test_a_code_is_cleaned_like_every_other_text() -> None:
 @pytest.mark.parametrize("body", [b'{"a":' * 5000, b"[" * 100_000, b'{"a":' * 900 + b"1" + b"}" * 900])
 def test_an_error_body_nested_without_end_is_still_an_error(body: bytes) -> None:
     assert isinstance(READER.of_status(500, {}, body, 0.0), LLMTransientError)
+
+
+def test_a_key_without_its_prefix_is_still_a_secret() -> None:
+    reader = FailureReader("test", "KEY", ["sk-SuperSecretKey1234567890"])
+    assert reader.clean("bad key SuperSecretKey1234567890") == "bad key ***"

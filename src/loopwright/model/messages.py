@@ -244,11 +244,13 @@ def _part(value: Any) -> TextPart | ImagePart | FilePart:
     part: Mapping[str, Any] = _mapping(value)
     kind: Any = part.get("type")
     if kind in ("text", "input_text", "output_text"):
-        return TextPart(str(part.get("text", "")))
+        return TextPart(str(part.get("text") or ""))
     if kind in ("image_url", "input_image"):
         return _image(part)
     if kind in ("file", "input_file"):
         inner = _mapping(part.get("file", part))
+        if inner.get("file_id"):
+            raise InvalidMessageError("files by provider id are not supported; give file_data or file_url")
         media_type, data = _data_url(str(inner.get("file_data") or ""), "application/pdf")
         return FilePart(media_type, str(inner.get("filename") or ""), data, inner.get("file_url"))
     raise InvalidMessageError(f"unknown content part {kind!r}; use text, image_url or file")

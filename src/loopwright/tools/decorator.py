@@ -83,7 +83,11 @@ def tool(
 
     def decorate(target: Callable[..., Any]) -> ToolDefinition:
         tool_name = name if name is not None else getattr(target, "__name__", "")
-        problems = [*_name_problems(tool_name), *_setting_problems(tool_name, effect, timeout_s, output_limit)]
+        problems = [
+            *_name_problems(tool_name),
+            *_kind_problems(tool_name, target),
+            *_setting_problems(tool_name, effect, timeout_s, output_limit),
+        ]
         if problems:
             raise ConfigError(problems)
         parameters = read_parameters(target, tool_name)
@@ -113,6 +117,14 @@ def _name_problems(name: str) -> list[str]:
     if TOOL_NAME.fullmatch(name):
         return []
     return [f"tool name {name!r} must be 1 to 64 characters of A-Z, a-z, 0-9, _ and -; give one with name="]
+
+
+def _kind_problems(name: str, target: Callable[..., Any]) -> list[str]:
+    called = getattr(target, "__call__", target)  # noqa: B004 - see above
+    for found in (inspect.unwrap(target), getattr(target, "func", None), called):
+        if inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
+            return [f"tool {name!r} is a generator; a tool returns its one result (progress goes through ctx)"]
+    return []
 
 
 def _setting_problems(name: str, effect: str, timeout_s: float | None, output_limit: int | None) -> list[str]:

@@ -16,15 +16,16 @@ from ..ports.shell import ShellLaunch
 
 _SECRET_NAME = re.compile(
     r"(?:^|_)(?:api_?key|\w*key|keys|token|tokens|\w*token|secret|secrets|passwd|password|passphrase|pass|pwd|auth|credential"
-    r"|credentials|creds|cookie|private|dsn|pat)(?:_|$)",
+    r"|credentials|creds|cookie|private|dsn|pat)(?:_|$)"
+    r"|CRED|PGPASS|STRIPE|DSN|WEBHOOK",
     re.IGNORECASE,
 )
 # Names that the pattern above takes for secrets and that are none.
 _HARMLESS = frozenset({"PWD", "OLDPWD"})
 _SECRET_VALUE = re.compile(
     r"://[^/\s:@]*:[^/\s@]+@"  # an address with a password
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
-    r"|\b(?:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]+\.eyJ[\w-]+\.)"
+    r"|-----BEGIN "
+    r"|\b(?:sk-[\w-]{16,}|[srp]k_(?:live|test)_\w{8,}|whsec_\w{8,}|hooks\.slack\.com/|gh[pousr]_\w{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]+\.eyJ[\w-]+\.)"
 )
 # Nobody sits at a terminal: pagers, prompts and colours would only hang or litter.
 _QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}

@@ -62,7 +62,10 @@ class FailureReader:
     def __init__(self, provider: str, key_hint: str, secrets: Iterable[str]) -> None:
         self._provider = provider
         self._key_hint = key_hint
-        self._secrets = sorted({s for s in secrets if len(s) >= 4}, key=len, reverse=True)
+        known = {s for s in secrets if len(s) >= 4}
+        # Some providers show a key without its prefix.
+        known |= {rest for s in known if len(rest := s.partition("-")[2]) >= 12}
+        self._secrets = sorted(known, key=len, reverse=True)
 
     def of_status(self, status: int, headers: Mapping[str, str], body: bytes, now: float) -> LLMError:
         """The error for a reply with a status other than 2xx; `now` is for a Retry-After that names a date."""

@@ -120,3 +120,13 @@ def test_usage_adds_up_and_one_estimate_makes_the_sum_an_estimate() -> None:
     )
     assert NO_USAGE + Usage(1, 2) == Usage(1, 2)
     assert Usage(1, 2).total_tokens == 3
+
+
+@pytest.mark.parametrize("part", [{"type": "file", "file": {"file_id": "f"}}, {"type": "input_file", "file_id": "f"}])
+def test_a_file_by_the_id_of_a_provider_is_refused(part: dict[str, Any]) -> None:
+    with pytest.raises(InvalidMessageError, match="provider id"):
+        as_message({"role": "user", "content": [part]})
+
+
+def test_a_text_part_of_null_is_empty() -> None:
+    assert as_message({"role": "user", "content": [{"type": "text", "text": None}]}) == UserMessage((TextPart(""),))

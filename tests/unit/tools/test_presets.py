@@ -160,3 +160,24 @@ async def test_a_stored_output_is_read_in_pages() -> None:
     assert "ends before" in await definition.handler({"artifact_id": "art_1", "offset": 10}, context)
     with pytest.raises(ToolFailure, match="art_1"):
         await definition.handler({"artifact_id": "art_2"}, context)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("AWS_CRED_FILE", "x"),
+        ("GOOGLECREDENTIALS", "x"),
+        ("PGPASSFILE", "x"),
+        ("STRIPE_ID", "x"),
+        ("SENTRYDSN", "x"),
+        ("SLACK_WEBHOOK_URL", "x"),
+        ("A", "sk_live_abcdefgh1234"),
+        ("A", "sk-abcdefghijklmnop"),
+        ("A", "ghp_" + "a" * 36),
+        ("A", "AKIA" + "A" * 16),
+        ("A", "xoxb-1234567890-abc"),
+        ("A", "-----BEGIN CERTIFICATE-----"),
+    ],
+)
+def test_what_looks_like_a_secret_is_kept_from_commands(name: str, value: str) -> None:
+    assert is_secret(name, value)

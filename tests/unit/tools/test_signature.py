@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import functools
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypedDict
@@ -186,7 +187,7 @@ async def test_async_functions_stay_async_and_sync_ones_are_marked() -> None:
     async def waits(a: int) -> int:
         return a + 1
 
-    class Callable:
+    class Called:
         async def __call__(self, a: int) -> int:
             return a + 2
 
@@ -351,3 +352,24 @@ def numbers(value: Any) -> list[float]:
     if isinstance(value, list | tuple):
         return [n for item in value for n in numbers(item)]
     return [value] if type(value) in (int, float) and value == value else [0.0] if value == value else [float("inf")]
+
+
+def test_a_generator_is_no_tool() -> None:
+    def some(a: int) -> Any:
+        yield a
+
+    async def several(a: int) -> Any:
+        yield a
+
+    class Callable:
+        def __call__(self, a: int) -> Any:
+            yield a
+
+    @functools.wraps(some)
+    def wrapping(a: int) -> Any:
+        return some(a)
+
+    targets: list[Any] = [some, several, functools.partial(some), wrapping, Called()]
+    for target in targets:
+        with pytest.raises(ConfigError, match="is a generator"):
+            tool(name="t")(target)
