@@ -187,7 +187,7 @@ async def test_async_functions_stay_async_and_sync_ones_are_marked() -> None:
     async def waits(a: int) -> int:
         return a + 1
 
-    class Called:
+    class Callable:
         async def __call__(self, a: int) -> int:
             return a + 2
 
@@ -361,7 +361,7 @@ def test_a_generator_is_no_tool() -> None:
     async def several(a: int) -> Any:
         yield a
 
-    class Callable:
+    class Called:
         def __call__(self, a: int) -> Any:
             yield a
 
