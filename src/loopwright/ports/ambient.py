@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import random as _random
 import time as _time
 from typing import Protocol
 
@@ -73,7 +72,7 @@ class RealAmbient:
 
     def random(self) -> float:
         """A float in [0, 1)."""
-        return _random.random()
+        return int.from_bytes(os.urandom(7), "big") / (1 << 56)
 
     def new_id(self, prefix: str) -> str:
         """Time-ordered: 12 hex digits of milliseconds, 12 random ones."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import time
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -118,6 +117,7 @@ def _is_running(pid: int, started: str) -> bool:
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="ascii", errors="replace").strip()
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().strip()
     except OSError:
         return ""

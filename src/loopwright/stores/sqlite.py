@@ -13,7 +13,6 @@ import hashlib
 import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
@@ -70,7 +69,7 @@ class SqliteStore:
         busy_wait_s: float = 10.0,
         vfs: str | None = None,
     ) -> None:
-        absolute = str(Path(path).absolute())
+        absolute = os.path.join(os.getcwd(), os.fspath(path))
         self._file = DatabaseFile(absolute, durability, busy_wait_s, vfs)
         prepare(self._file, schema)
         status = os.stat(absolute)

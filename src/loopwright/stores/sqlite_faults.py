@@ -7,7 +7,6 @@ Read next: `sqlite_worker.py`.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import apsw
 
@@ -61,8 +60,8 @@ def translate(error: BaseException, path: str) -> LoopwrightError:
 
 
 def _cannot_open(error: BaseException, path: str) -> LoopwrightError:
-    folder = Path(path).parent
-    if folder.is_dir() and not os.access(folder, os.W_OK):
+    folder = os.path.dirname(path)
+    if os.path.isdir(folder) and not os.access(folder, os.W_OK):
         return StoreReadOnlyError(
             f"folder {folder} cannot be written, and the database needs files beside it ({error})"
         )
