@@ -158,6 +158,7 @@ class StatefulAgentLoop:
             NewSession(session_id=sid, agent_name=kernel.config.agent_name, records=(record,), at=at, title=title)
         )
         kernel.ambient.reach("create.after")
+        self._admission.created(sid, created, at)
         return sid
 
     async def send(

@@ -27,7 +27,7 @@ from ..model.errors import (
 )
 from ..model.events import AgentEventType, InboxQueued
 from ..model.messages import UserMessage
-from ..model.records import Record, SendFinished, SendStarted, UserMessageAdded
+from ..model.records import Record, SendFinished, SendStarted, SessionCreated, UserMessageAdded
 from ..ports.store import InboxItem, MarkItem, Op, TakeItems
 from .actor import ACTORS, Actor, TurnOf
 from .journal import check_known, settled
@@ -149,6 +149,14 @@ class Admission:
             if begun is None:
                 return receipt
             return begun if isinstance(begun, StatefulResult) else await begun()
+
+    def created(self, session_id: str, record: SessionCreated, at: float) -> None:
+        """Remembers a session that was just made, so that its first send need not read what was written."""
+        keep = self.kernel.config.session_cache_size
+        actor = ACTORS.pin(self.kernel.store.identity, session_id)
+        if keep > 0 and actor.state is None and not actor.busy:
+            actor.state = fold([(record, at)])
+        ACTORS.unpin(actor, keep)
 
     async def prewarm(self, session_id: str) -> bool:
         """Loads the session's state unless it is warm; True when it was loaded."""
