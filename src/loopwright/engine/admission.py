@@ -33,7 +33,7 @@ from .actor import ACTORS, Actor, TurnOf
 from .journal import check_known, settled
 from .kernel import Kernel
 from .running import before_append
-from .turn import Begun, SendOptions, Turn, healing
+from .turn import Begun, SendOptions, Turn, ended, healing
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class Admission:
 
         async with self._turn(session_id) as actor:
             begun = await self._admitted(actor, SendOptions(), begin)
-            return begun if begun is None or isinstance(begun, StatefulResult) else await begun()
+            return None if begun is None else await ended(begun)
 
     async def _left_behind(self, turn: Turn, reason: str) -> Begun | None:
         """An open send or waiting messages, to go on with; stops that came after what they were meant for are taken away."""
@@ -148,7 +148,7 @@ class Admission:
             begun = await self._admitted(actor, options, begin)
             if begun is None:
                 return receipt
-            return begun if isinstance(begun, StatefulResult) else await begun()
+            return await ended(begun)
 
     def created(self, session_id: str, record: SessionCreated, at: float) -> None:
         """Remembers a session that was just made, so that its first send need not read what was written."""
@@ -180,7 +180,7 @@ class Admission:
     ) -> StatefulResult:
         async with self._turn(session_id) as actor:
             begun = await self._admitted(actor, options, begin)
-            result = begun if isinstance(begun, StatefulResult) else await begun()
+            result = await ended(begun)
             if result.status in _UNHEARD and actor.inbox_seq > actor.inbox_seen:
                 await self._run_unheard(actor)
             return result
@@ -195,8 +195,8 @@ class Admission:
 
         try:
             begun = await self._admitted(actor, SendOptions(), begin)
-            if begun is not None and not isinstance(begun, StatefulResult):
-                await begun()
+            if begun is not None:
+                await ended(begun)
         except (RetryLaterError, StoreError) as error:
             _log.warning("session %s: a follow-up waits for the next run: %s", actor.session_id, error)
 
@@ -286,7 +286,7 @@ class Admission:
     async def _own_after(self, turn: Turn, old: Begun, item_id: str) -> StatefulResult:
         """The result for an input handed to an interrupted send: that send's when it took the input, else its own's."""
         try:
-            result = old if isinstance(old, StatefulResult) else await old()
+            result = await ended(old)
         except asyncio.CancelledError:
             await settled(self._withdrawn(turn, item_id))
             raise
@@ -298,7 +298,7 @@ class Admission:
         begun = await self._admitted(turn.actor, turn.options, functools.partial(self._known, send_id=item_id))
         if begun is None:
             return result
-        return begun if isinstance(begun, StatefulResult) else await begun()
+        return await ended(begun)
 
     async def _withdrawn(self, turn: Turn, item_id: str) -> None:
         """Ends an input that its caller stopped before any send took it: a send of its own, cancelled at once."""

@@ -14,13 +14,14 @@ from ..core.result import StatefulResult
 from ..core.state import OpenCall, State
 from ..model.codec import decode_record
 from ..model.errors import InteractionError, InvalidMessageError, SessionBusyError, ToolResultError
+from ..model.messages import Content
 from ..model.records import Interaction, QuestionAnswered, Record, ResultStatus, ToolFinished
 from ..ports.store import InboxItem
 from ..ports.tool import ToolHandlerResult
 from .actor import ACTORS
 from .admission import Admission
 from .kernel import Kernel
-from .outputs import Content, within_limit
+from .outputs import within_limit
 from .turn import Begun, Turn, healing
 
 

@@ -6,13 +6,9 @@ Read next: `core/calls.py` for the cut.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from ..core.calls import shortened
-from ..model.messages import FilePart, ImagePart, TextPart, content_text
+from ..model.messages import Content, content_text
 from .kernel import Kernel
-
-Content: TypeAlias = str | tuple[TextPart | ImagePart | FilePart, ...]
 
 
 async def within_limit(kernel: Kernel, session_id: str, content: Content, limit: int) -> tuple[Content, str | None]:

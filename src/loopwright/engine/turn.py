@@ -48,6 +48,11 @@ Begun: TypeAlias = StatefulResult | Callable[[], Awaitable[StatefulResult]]
 """A result that is there already, or the run to be awaited."""
 
 
+async def ended(begun: Begun) -> StatefulResult:
+    """The result, run to its end when it is not there yet."""
+    return begun if isinstance(begun, StatefulResult) else await begun()
+
+
 class Turn:
     """The session's turn, held: its journal, its token, and starting runs in it."""
 
