@@ -22,6 +22,7 @@ from ..model.events import (
     InputRequested,
     LLMCallStarted,
     RoundCompleted,
+    RoundStarted,
     RunEnded,
     RunStarted,
     StreamDelta,
@@ -75,6 +76,9 @@ class LiveScreen:
         match event.data:
             case RunStarted():
                 self._start()
+            case RoundStarted():
+                if self._live is not None:  # a quick round would be over before the next frame
+                    self._live.refresh()
             case LLMCallStarted():
                 self._doing = "waiting for the model"
             case StreamThinkDelta():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from ..config import AgentLoopConfig
@@ -19,6 +20,7 @@ from ..ports.llm import LLMService
 from ..ports.store_admin import SessionStore
 from ..ports.tool import ToolSource
 from .bus import AgentEventBus
+from .deadlines import Deadlines
 from .hooks import AgentHooks
 from .keeper import LeaseKeeper
 
@@ -35,6 +37,7 @@ class Kernel(Struct, kw_only=True):
     ambient: Ambient
     limits: Limits
     keeper: LeaseKeeper
+    deadlines: Deadlines = msgspec.field(default_factory=Deadlines)
     events: int = 0
     """Events made so far: the `seq` of the newest one."""
 

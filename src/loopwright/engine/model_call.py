@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -37,8 +38,12 @@ from ..model.records import AttemptFailed
 from ..model.usage import Usage
 from ..ports.cancellation import CancellationToken
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
+from .interrupting import interruptible
 from .kernel import Kernel
-from .stopping import Stopped, TimedOut, Won, race
+from .stopping import Stopped, TimedOut
+
+
+T = TypeVar("T")
 
 
 class Replied(Struct, frozen=True):
@@ -111,7 +116,7 @@ class ModelCall:
                 str(outcome),
                 advice.wait_s,
             )
-            slept = await race(ambient.sleep(advice.wait_s), token, timeout_s=None, grace_s=0.0)
+            slept = await self._interruptible(ambient.sleep(advice.wait_s), token, None)
             if isinstance(slept, Stopped):
                 return CallStopped(slept.reason, tuple(self._failures))
 
@@ -135,9 +140,10 @@ class ModelCall:
         outcome: LLMResponse | Stopped | TimedOut | Exception
         try:
             kernel.ambient.reach("model.before")
-            raced = await race(self._work(), token, timeout_s=left_s, grace_s=kernel.config.stop_grace_s)
+            outcome = await self._interruptible(self._work(), token, left_s)
             kernel.ambient.reach("model.after")
-            outcome = self._checked(raced.value) if isinstance(raced, Won) else raced
+            if isinstance(outcome, LLMResponse):
+                outcome = self._checked(outcome)
         except Exception as error:  # noqa: BLE001 - a host's service may raise anything; the retry rule judges it
             outcome = error
         duration = kernel.ambient.monotonic() - began
@@ -146,6 +152,12 @@ class ModelCall:
             return outcome
         self._fail(outcome, duration)
         return outcome
+
+    def _interruptible(
+        self, work: Awaitable[T], token: CancellationToken, left_s: float | None
+    ) -> Awaitable[T | Stopped | TimedOut]:
+        kernel = self._kernel
+        return interruptible(work, token, kernel.deadlines, timeout_s=left_s, grace_s=kernel.config.stop_grace_s)
 
     async def _work(self) -> LLMResponse:
         service = self._kernel.llm
