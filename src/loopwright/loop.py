@@ -26,7 +26,7 @@ from .engine.journal import checked_record
 from .engine.keeper import LeaseKeeper
 from .engine.kernel import Kernel
 from .engine.recovery import Recovered, recover
-from .engine.turn import SendOptions
+from .engine.turn import AS_SET, SendOptions
 from .engine.watching import watch
 from .model.codec import decode, encode
 from .model.errors import ConfigError, InvalidMessageError, LoopClosedError, StoreCorruptError
@@ -43,6 +43,8 @@ from .ports.tool import NoTools, ToolDefinition, ToolSource
 from .stores.dsn import open_store
 
 T = TypeVar("T")
+
+_NOTHING_GIVEN = (None,) * 8
 
 OutputSchema = StructuredOutputSpec | dict[str, Any] | type
 
@@ -192,20 +194,25 @@ class StatefulAgentLoop:
         Concurrency: sends on one session take turns. Cancel: the send ends as cancelled, then the cancellation goes on.
         """
         user = _user_message(message)
-        _check_limits(max_rounds, run_token_budget, max_output_tokens)
-        options = SendOptions(
-            send_id=send_id,
-            tools=_names(tools),
-            registry=_replacement(tools),
-            system_prompt=system_prompt,
-            max_rounds=max_rounds,
-            run_token_budget=run_token_budget,
-            max_output_tokens=max_output_tokens,
-            output=_output_spec(response_format if response_format is not None else output_schema),
-            heal_pending=heal_pending,
-            stop=stop,
-        )
-        async with self._counted():
+        schema = response_format if response_format is not None else output_schema
+        given = (send_id, tools, system_prompt, max_rounds, run_token_budget, max_output_tokens, schema, stop)
+        if heal_pending or given != _NOTHING_GIVEN:
+            _check_limits(max_rounds, run_token_budget, max_output_tokens)
+            options = SendOptions(
+                send_id=send_id,
+                tools=_names(tools),
+                registry=_replacement(tools),
+                system_prompt=system_prompt,
+                max_rounds=max_rounds,
+                run_token_budget=run_token_budget,
+                max_output_tokens=max_output_tokens,
+                output=_output_spec(schema),
+                heal_pending=heal_pending,
+                stop=stop,
+            )
+        else:
+            options = AS_SET
+        with self._counted():
             sid = session_id if session_id is not None else await self.new_session(metadata=metadata)
             return await self._admission.send(sid, user, options)
 
@@ -225,7 +232,7 @@ class StatefulAgentLoop:
         it like `send`. Durable when accepted, delivered once; `item_id` is deduplicated for the life of the session.
         """
         user = _user_message(message)
-        async with self._counted():
+        with self._counted():
             item = item_id or self._kernel.ambient.new_id("item")
             return await self._admission.follow_up(session_id, user, item, SendOptions(stop=stop))
 
@@ -237,12 +244,12 @@ class StatefulAgentLoop:
 
         A session that waits for a person or host returns that result unchanged.
         """
-        async with self._counted():
+        with self._counted():
             return await self._admission.resume(session_id, SendOptions(registry=tools, stop=stop))
 
     async def recover(self, *, limit: int = 1000) -> list[Recovered]:
         """Finds and continues every interrupted session of this agent whose process is gone; several run side by side."""
-        async with self._counted():
+        with self._counted():
             return await recover(self._kernel, self._admission, limit)
 
     async def submit_input(self, session_id: str, interaction_id: str, value: Any, *, by: str = "") -> StatefulResult:
@@ -251,7 +258,7 @@ class StatefulAgentLoop:
         Raises: `InteractionError` when it is not open (answered twice included), `InvalidMessageError` when the value
         does not fit the question; nothing is stored then.
         """
-        async with self._counted():
+        with self._counted():
             return await self._answers.submit_input(session_id, interaction_id, value, by)
 
     async def submit_tool_results(self, session_id: str, results: Mapping[str, Any]) -> StatefulResult:
@@ -260,12 +267,12 @@ class StatefulAgentLoop:
         A value is text, a dict, or a `ToolHandlerResult`. Raises: `ToolResultError` for a call that is unknown or
         answered already; nothing is stored then.
         """
-        async with self._counted():
+        with self._counted():
             return await self._answers.submit_tool_results(session_id, results)
 
     async def abort_pending(self, session_id: str, *, reason: str = "aborted") -> int:
         """Ends an unfinished send: open calls are answered `<aborted: reason>`; returns how many. 0 when nothing is open."""
-        async with self._counted():
+        with self._counted():
             return await self._answers.abort_pending(session_id, reason)
 
     async def stop(self, session_id: str, *, reason: str = "stopped") -> bool:

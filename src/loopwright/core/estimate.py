@@ -7,7 +7,7 @@ Read next: `engine/model_call.py`.
 
 from __future__ import annotations
 
-from ..model.messages import AssistantMessage, Message, content_text
+from ..model.messages import AssistantMessage, Message, ToolCall, content_text
 from ..model.usage import Usage
 
 CHARS_PER_TOKEN = 4
@@ -20,9 +20,9 @@ PICTURE = 800
 def message_tokens(message: Message) -> int:
     """A rough count for one message."""
     if isinstance(message, AssistantMessage):
-        size = (
-            len(message.text) + len(message.reasoning) + sum(len(c.arguments) + len(c.name) for c in message.tool_calls)
-        )
+        size = 0
+        for part in message.parts:
+            size += len(part.arguments) + len(part.name) if isinstance(part, ToolCall) else len(part.text)
         return size // CHARS_PER_TOKEN + OVERHEAD
     content = message.content
     if isinstance(content, str):

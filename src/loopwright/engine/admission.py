@@ -33,7 +33,7 @@ from .actor import ACTORS, Actor, TurnOf
 from .journal import check_known, settled
 from .kernel import Kernel
 from .running import before_append
-from .turn import Begun, SendOptions, Turn, ended, healing
+from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class Admission:
             return await self._left_behind(turn, "recover")
 
         async with self._turn(session_id) as actor:
-            begun = await self._admitted(actor, SendOptions(), begin)
+            begun = await self._admitted(actor, AS_SET, begin)
             return None if begun is None else await ended(begun)
 
     async def _left_behind(self, turn: Turn, reason: str) -> Begun | None:
@@ -169,11 +169,11 @@ class Admission:
     async def in_turn(self, session_id: str, work: Callable[[Turn], Awaitable[T]]) -> T:
         """`work` with the session's turn, done again from its start when another writer got ahead."""
         async with self._turn(session_id) as actor:
-            return await self._admitted(actor, SendOptions(), work)
+            return await self._admitted(actor, AS_SET, work)
 
     async def run_after(self, session_id: str, begin: Callable[[Turn], Awaitable[Begun]]) -> StatefulResult:
         """Begins and runs a send with the session's turn."""
-        return await self._begin_and_run(session_id, SendOptions(), begin)
+        return await self._begin_and_run(session_id, AS_SET, begin)
 
     async def _begin_and_run(
         self, session_id: str, options: SendOptions, begin: Callable[[Turn], Awaitable[Begun]]
@@ -194,7 +194,7 @@ class Admission:
             return await self._from_inbox(turn) if any(i.kind == "message" for i in items) else None
 
         try:
-            begun = await self._admitted(actor, SendOptions(), begin)
+            begun = await self._admitted(actor, AS_SET, begin)
             if begun is not None:
                 await ended(begun)
         except (RetryLaterError, StoreError) as error:

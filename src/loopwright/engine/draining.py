@@ -10,7 +10,7 @@ import asyncio
 
 
 class InFlight:
-    """An async context manager that any number of calls may be inside of at once."""
+    """A context manager that any number of calls may be inside of at once."""
 
     __slots__ = ("_count", "_quiet")
 
@@ -18,10 +18,10 @@ class InFlight:
         self._count = 0
         self._quiet: asyncio.Event | None = None
 
-    async def __aenter__(self) -> None:
+    def __enter__(self) -> None:
         self._count += 1
 
-    async def __aexit__(self, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._count -= 1
         if self._count == 0 and self._quiet is not None:
             self._quiet.set()

@@ -37,7 +37,7 @@ from ..model.records import (
 )
 from ..model.usage import NO_USAGE
 from ..ports.ambient import breathe
-from ..ports.settling import Settling
+from ..ports.settling import Settled, Settling
 from ..ports.store import (
     Acquire,
     Committed,
@@ -193,7 +193,8 @@ class Journal:
         if point is not None:
             kernel.ambient.reach(f"commit.before:{point}")
         try:
-            done, cancelled = await settled(kernel.store.commit(transition))
+            work = kernel.store.commit(transition)
+            done, cancelled = (await work, None) if type(work) is Settled else await settled(work)
         except BaseException as error:
             self._lost(error)
             raise

@@ -81,10 +81,17 @@ class ModelCall:
         self._round = round_index
         self._window_tokens = window_tokens
         self._failures: list[AttemptFailed] = []
-        self._call_id = ""
         self._attempt = 0
         self._shown = 0
-        self._model = request.model or str(getattr(kernel.llm, "model", "") or "")
+
+    @property
+    def _call_id(self) -> str:
+        return f"r{self._round}.a{self._attempt}"
+
+    @property
+    def _model(self) -> str:
+        """The model that is asked, as far as anybody says."""
+        return self._request.model or str(getattr(self._kernel.llm, "model", "") or "")
 
     async def run(self, token: CancellationToken) -> Replied | NoReply | CallStopped:
         """Attempts until a reply, a permanent fault, a stop, or the policy's end."""
@@ -133,9 +140,9 @@ class ModelCall:
     ) -> LLMResponse | Stopped | TimedOut | Exception:
         """One attempt with its pair of events; what it cost without a reply is noted as a failure."""
         kernel = self._kernel
-        self._call_id = f"r{self._round}.a{self._attempt}"
         self._shown = 0
-        self._emit(AgentEventType.LLM_CALL_STARTED, LLMCallStarted, self._call_id, self._attempt, self._model)
+        if kernel.bus.wanted:
+            self._emit(AgentEventType.LLM_CALL_STARTED, LLMCallStarted, self._call_id, self._attempt, self._model)
         began = kernel.ambient.monotonic()
         outcome: LLMResponse | Stopped | TimedOut | Exception
         try:
@@ -163,7 +170,8 @@ class ModelCall:
         service = self._kernel.llm
         stream = getattr(service, "stream", None)
         if stream is None or (not self._kernel.config.stream and hasattr(service, "complete")):
-            return _a_response(await _awaited(service.complete(self._request)), service, "complete() must return")
+            reply = service.complete(self._request)
+            return _a_response(await reply if inspect.isawaitable(reply) else reply, service, "complete() must return")
         show = bool(self._kernel.bus.wanted & _DELTAS)
         response: LLMResponse | None = None
         async for chunk in stream(self._request):
@@ -220,6 +228,8 @@ class ModelCall:
             self._emit(AgentEventType.ATTEMPT_DISCARDED, AttemptDiscarded, self._call_id, self._shown)
 
     def _done(self, duration: float, usage: Usage, code: str | None) -> None:
+        if not self._kernel.bus.wanted:
+            return
         self._emit(
             AgentEventType.LLM_CALL_COMPLETED,
             LLMCallCompleted,
@@ -240,11 +250,6 @@ class ModelCall:
 _DELTAS = frozenset(
     {AgentEventType.STREAM_DELTA, AgentEventType.STREAM_THINK_DELTA, AgentEventType.TOOL_ARGUMENTS_DELTA}
 )
-
-
-async def _awaited(reply: Awaitable[LLMResponse] | LLMResponse) -> LLMResponse:
-    """The reply of an async `complete`, or of a plain one."""
-    return await reply if inspect.isawaitable(reply) else reply
 
 
 def _a_response(value: object, service: object, rule: str) -> LLMResponse:

@@ -44,6 +44,9 @@ class SendOptions(Struct, frozen=True, kw_only=True):
     stop: Stop = None
 
 
+AS_SET = SendOptions()
+"""Nothing is overridden."""
+
 Begun: TypeAlias = StatefulResult | Callable[[], Awaitable[StatefulResult]]
 """A result that is there already, or the run to be awaited."""
 

@@ -1,13 +1,14 @@
 """The seam between a commit and the task that waits for it.
 
-Owns: `Settling`. Must not know: what settles.
+Owns: `Settling`, `Settled`. Must not know: what settles.
 Read next: `store.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+from collections.abc import Generator
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -22,3 +23,23 @@ class Settling(asyncio.Future[T]):
     def cancel(self, msg: object = None) -> bool:
         """Refuses: what was begun is finished."""
         return False
+
+
+class Settled(Generic[T]):
+    """What a call answers that was done at once: awaiting it neither waits nor lets others run.
+
+    Carries the result or, instead, the error, which is raised where it is awaited.
+    """
+
+    __slots__ = ("error", "value")
+
+    def __init__(self, value: T, error: BaseException | None = None) -> None:
+        """`value` means nothing beside an `error`."""
+        self.value = value
+        self.error = error
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        if self.error is not None:
+            raise self.error
+        return self.value
+        yield  # never reached: it makes this a generator, as `await` needs one

@@ -107,19 +107,19 @@ class SqliteStore:
     def commit(self, transition: Transition) -> Awaitable[Committed]:
         """See `Store.commit`."""
         loop = self._binding.enter()
-        future: asyncio.Future[Committed] = Settling(loop=loop)
-        size, ops = 0, transition.ops
-        for record in transition.records:
-            size += len(record.body)
         if transition.release:
             self._held.discard(transition.session_id)
         elif type(transition.lease) is Acquire:
             self._held.add(transition.session_id)
-        self._group.offer(
-            loop,
-            Offer(SqliteWrites.commit, (transition,), future, sync=transition.sync, size=size, risky=bool(ops)),
-            transition.session_id,
-        )
+        size = 0
+        for record in transition.records:
+            size += len(record.body)
+        if (done := self._group.commit_at_once(transition, size)) is not None:
+            return done
+        future: asyncio.Future[Committed] = Settling(loop=loop)
+        ops = transition.ops
+        offer = Offer(SqliteWrites.commit, (transition,), future, sync=transition.sync, size=size, risky=bool(ops))
+        self._group.offer(loop, offer, transition.session_id)
         if ops and any(isinstance(op, DropSession) for op in ops):
             future.add_done_callback(self._sweep_later)
         return future

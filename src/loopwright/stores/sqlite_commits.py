@@ -15,12 +15,13 @@ import apsw
 import msgspec
 
 from ..model.errors import LoopwrightError
+from ..ports.store import Committed, Transition
 from . import sqlite_statements as sql
 from .sqlite_faults import NATIVE_FAULTS, translate
 from .sqlite_schema import DatabaseFile, shut, statements
 from .sqlite_writes import SqliteWrites
 
-CHECKPOINT_PAGES: Final = 1000
+CHECKPOINT_PAGES: Final = 2000
 """Pages in the write-ahead log after which the writer thread copies them into the file."""
 
 RESTART_PAGES: Final = 4 * CHECKPOINT_PAGES
@@ -76,6 +77,21 @@ class CommitConnection:
         self._log_pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
         self.connection.set_wal_hook(self._note_log)
+
+    def commit(self, transition: Transition) -> Committed:
+        """One transition in a transaction of its own, not synced. Raises its refusal or a native fault; then nothing was
+        written."""
+        if self._synced:
+            self._set_synced(False)
+        execute = self.execute
+        execute("BEGIN IMMEDIATE")
+        try:
+            done = self._writes.commit(transition)
+            execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        return done
 
     def run(self, offers: Sequence[Offer], *, sync: bool) -> list[Outcome]:
         """Commits all in one transaction; one outcome each, in order.

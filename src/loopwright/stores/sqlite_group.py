@@ -12,6 +12,9 @@ from typing import Final
 
 import apsw
 
+from ..model.errors import LoopwrightError
+from ..ports.settling import Settled
+from ..ports.store import Committed, Transition
 from .sqlite_commits import CommitConnection, Offer, caused, release
 from .sqlite_faults import NATIVE_FAULTS, translate
 from .sqlite_schema import DatabaseFile
@@ -19,6 +22,8 @@ from .sqlite_worker import SqliteWorker
 
 INLINE_BYTES: Final = 256 * 1024
 """A larger batch would hold the event loop for milliseconds."""
+
+_NOTHING: Final = Committed(0, 0, 0, 0)
 
 SHARED_BATCH: Final = 64
 """How many writes one transaction may hold while other owners want the file too."""
@@ -39,17 +44,30 @@ class GroupCommit:
         """The session that wrote last."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def offer(self, loop: asyncio.AbstractEventLoop, offer: Offer, session_id: str = "") -> None:
-        """Joins the batch of this tick; what the session that wrote last writes again is committed at once.
+    def commit_at_once(self, transition: Transition, size: int) -> Settled[Committed] | None:
+        """Commits what the session that wrote last writes again; None when it has to be offered instead.
 
         A session that is alone in the file never waits for company. As soon as another one writes, both are in a batch:
         each commit by a different session than the one before it ends with its tick.
         """
+        if transition.session_id != self._newest or self._offered or self._worker.is_busy:
+            return None
+        if transition.ops or self._needs_thread(transition.sync, size):
+            return None
+        try:
+            done = Settled(self._own.commit(transition))
+        except LoopwrightError as error:
+            return Settled(_NOTHING, error)
+        except apsw.BusyError:
+            return None  # the thread can wait for the file
+        except NATIVE_FAULTS as error:
+            return Settled(_NOTHING, caused(translate(error, self._file.path), error))
+        self._checkpoint_if_due()
+        return done
+
+    def offer(self, loop: asyncio.AbstractEventLoop, offer: Offer, session_id: str | None = None) -> None:
+        """Joins the batch of this tick."""
         self._loop = loop
-        unaccompanied = session_id == self._newest and not self._offered
-        if unaccompanied and not self._worker.is_busy and not self._needs_thread((offer,)):
-            self._commit_here([offer])
-            return
         self._newest = session_id
         if not self._offered:
             loop.call_soon(self._flush)
@@ -82,7 +100,11 @@ class GroupCommit:
             batch = batch[:SHARED_BATCH]
             if self._loop is not None:
                 self._loop.call_soon(self._flush)
-        if self._worker.is_busy or self._needs_thread(batch):
+        sync, size = False, 0
+        for offer in batch:
+            sync = sync or offer.sync
+            size += offer.size
+        if self._worker.is_busy or self._needs_thread(sync, size):
             self._hand_over(batch)
             return
         self._commit_here(batch)
@@ -96,19 +118,16 @@ class GroupCommit:
                 return
             outcomes = [caused(translate(error, self._file.path), error)]
         release(batch, outcomes)
+        self._checkpoint_if_due()
+
+    def _checkpoint_if_due(self) -> None:
         pages = self._own.checkpoint_due()
         if pages and self._loop is not None:
             self._worker.submit(self._loop, lambda writer: writer.checkpoint(pages))
 
-    def _needs_thread(self, batch: Sequence[Offer]) -> bool:
-        if self._file.durability == "full":
-            return True
-        size, barrier = 0, self._file.durability == "barrier"
-        for offer in batch:
-            if barrier and offer.sync:
-                return True
-            size += offer.size
-        return size > INLINE_BYTES
+    def _needs_thread(self, sync: bool, size: int) -> bool:
+        durability = self._file.durability
+        return durability == "full" or (sync and durability == "barrier") or size > INLINE_BYTES
 
     def _hand_over(self, batch: list[Offer]) -> None:
         if self._loop is not None:

@@ -131,7 +131,7 @@ def _prepare(connection: apsw.Connection, file: DatabaseFile, *, create: bool) -
         # 4 KiB is the unit in which a commit is written: a turn touches two or three pages. No auto_vacuum: its pointer
         # map would add a page to commits that allocate, and free pages are reused anyway. Both do nothing to a database
         # that exists already.
-        statements(connection)("PRAGMA page_size = 4096; PRAGMA auto_vacuum = NONE")
+        statements(connection)("PRAGMA page_size = 2048; PRAGMA auto_vacuum = NONE")
         statements(connection)("PRAGMA journal_mode = WAL").fetchall()
     if _version(connection, file.path) == SCHEMA_VERSION and not _missing(connection):
         return

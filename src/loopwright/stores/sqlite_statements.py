@@ -125,33 +125,31 @@ TABLES: Final = (
 
 # --- writing ------------------------------------------------------------------------------------------------------------
 
-# What both guarded updates set. ?1 records written, ?2 status, ?3 highest time of the records, ?4 sends, ?5-?11 usage,
-# ?12 window_start, ?13 checkpoint, ?14 min_format, ?15 title, ?16 owner from now on, ?17 token from now on.
-_CHANGE: Final = (
-    "UPDATE lw_sessions SET position = position + ?1, status = coalesce(?2, status), updated_at = max(updated_at, ?3),"
-    " sends = sends + ?4, input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6,"
-    " cached_tokens = cached_tokens + ?7, cache_write_tokens = cache_write_tokens + ?8,"
-    " reasoning_tokens = reasoning_tokens + ?9, calls = calls + ?10, estimated = estimated | ?11,"
-    " window_start = coalesce(?12, window_start), checkpoint = coalesce(?13, checkpoint),"
-    " min_format = coalesce(?14, min_format), title = coalesce(?15, title), owner = ?16, token = ?17,"
+# What a transition is checked against, inside the transaction that has the file's one write lock.
+GUARD: Final = (
+    "SELECT key, position, epoch, token, owner, inbox_seq, status, takeovers, updated_at FROM lw_sessions"
+    " WHERE session_id = ?"
 )
 
-# Write with a lease that is held: the whole guard in one statement. ?23: 1 clears the takeovers.
-COMMIT_HELD: Final = (
-    _CHANGE + " takeovers = CASE ?23 WHEN 1 THEN 0 ELSE takeovers END"
-    " WHERE session_id = ?18 AND position = ?19 AND epoch = ?20 AND token = ?21 AND (?22 IS NULL OR inbox_seq = ?22)"
-    " RETURNING key, epoch, inbox_seq, takeovers"
+# The head after a transition whose guard held. Few columns: most transitions change no more than these.
+MOVE_HEAD: Final = (
+    "UPDATE lw_sessions SET position = ?2, status = ?3, updated_at = ?4, epoch = ?5, owner = ?6, token = ?7,"
+    " takeovers = ?8 WHERE key = ?1"
 )
 
-# Take the lease and write. ?20: whose lease may be taken besides a free one; ?22: 1 counts a takeover.
-COMMIT_ACQUIRE: Final = (
-    _CHANGE + " epoch = epoch + 1, takeovers = takeovers + ?22"
-    " WHERE session_id = ?18 AND position = ?19 AND (owner IS NULL OR owner = ?20) AND (?21 IS NULL OR inbox_seq = ?21)"
-    " RETURNING key, epoch, inbox_seq, takeovers"
+# The same for one that began a send or paid for something.
+MOVE_AND_COUNT: Final = MOVE_HEAD.replace(
+    " WHERE",
+    ", sends = sends + ?9, input_tokens = input_tokens + ?10, output_tokens = output_tokens + ?11,"
+    " cached_tokens = cached_tokens + ?12, cache_write_tokens = cache_write_tokens + ?13,"
+    " reasoning_tokens = reasoning_tokens + ?14, calls = calls + ?15, estimated = estimated | ?16 WHERE",
 )
 
-# The head as it is, to say why a guard did not match.
-GUARD: Final = "SELECT key, position, epoch, token, owner, inbox_seq, status FROM lw_sessions WHERE session_id = ?"
+# What changes rarely; null leaves a column as it is.
+ADJUST_HEAD: Final = (
+    "UPDATE lw_sessions SET window_start = coalesce(?2, window_start), checkpoint = coalesce(?3, checkpoint),"
+    " min_format = coalesce(?4, min_format), title = coalesce(?5, title) WHERE key = ?1"
+)
 
 IS_GONE: Final = "SELECT 1 FROM lw_tombstones WHERE session_id = ?"
 

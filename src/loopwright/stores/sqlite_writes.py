@@ -7,7 +7,9 @@ Read next: `sqlite_commits.py`, which makes batches of these.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
+
+from msgspec import structs
 
 from ..model.errors import (
     InboxMovedError,
@@ -20,6 +22,7 @@ from ..model.errors import (
     SessionMovedError,
     SessionNotFoundError,
 )
+from ..model.usage import NO_USAGE
 from ..ports.store import (
     Acquire,
     Committed,
@@ -50,6 +53,11 @@ HEARTBEAT_SPARE: Final = 1.25
 
 SHIFT: Final = 32
 
+Guard: TypeAlias = tuple[int, int, int, bytes | None, str | None, int, Status, int, float]
+"""A row of `sql.GUARD`: key, position, epoch, token, owner, inbox_seq, status, takeovers, updated_at."""
+
+_AS_THEY_ARE: Final = (None, None, None, None)
+
 
 class SqliteWrites:
     """The writes of one owner on one connection. A refusal (`LoopwrightError`) may leave rows to roll back only after
@@ -65,27 +73,34 @@ class SqliteWrites:
     def commit(self, transition: Transition) -> Committed:
         """See `Store.commit`."""
         self.touched = False
-        lease, records = transition.lease, transition.records
+        guard = self._guard(transition.session_id)
+        takeover = self._check(transition, guard)
+        key, position, epoch, _, _, inbox_seq, status, takeovers, updated_at = guard
+        records, lease, change = transition.records, transition.lease, transition.head
         if isinstance(lease, Acquire):
-            row = self._execute(
-                sql.COMMIT_ACQUIRE, (*self._change(transition), self._owner, transition.if_inbox, 0)
-            ).fetchone() or self._take_over(transition)
-        else:
-            clears = transition.head.progress and bool(records)
-            row = self._execute(
-                sql.COMMIT_HELD,
-                (*self._change(transition), lease.epoch, lease.token, transition.if_inbox, clears),
-            ).fetchone()
-        if row is None:
-            raise self._refusal(transition)
+            epoch += 1
+            takeovers += takeover
+            if not transition.release:
+                self._stay_alive(lease.ttl_s)
+        elif records and change.progress:
+            takeovers = 0
         self.touched = True
-        key, epoch, inbox_seq, takeovers = row
-        if isinstance(lease, Acquire) and not transition.release:
-            self._stay_alive(lease.ttl_s)
-        position: int = transition.expect
         if records:
             self._insert_records(key << SHIFT | position, records)
             position += len(records)
+            for record in records:
+                if record.at > updated_at:
+                    updated_at = record.at
+        owner, token = (None, None) if transition.release else (self._owner, lease.token)
+        moved = (key, position, change.status or status, updated_at, epoch, owner, token, takeovers)
+        usage = change.usage
+        if change.sends or usage is not NO_USAGE:
+            self._execute(sql.MOVE_AND_COUNT, (*moved, change.sends, *structs.astuple(usage)))
+        else:
+            self._execute(sql.MOVE_HEAD, moved)
+        adjusted = (change.window_start, change.checkpoint, change.min_format, change.title)
+        if adjusted != _AS_THEY_ARE:
+            self._execute(sql.ADJUST_HEAD, (key, *adjusted))
         if transition.ops:
             inbox_seq += self._apply(key, position, transition)
         return Committed(position, epoch, inbox_seq, takeovers)
@@ -116,60 +131,29 @@ class SqliteWrites:
         """After a rollback: the row that was thought to be written may not be there."""
         self._alive_until = 0.0
 
-    def _take_over(self, transition: Transition) -> tuple[int, int, int, int] | None:
-        """The same update once more when the lease belongs to an owner that is dead; None when the guard stands."""
-        guard = self._execute(sql.GUARD, (transition.session_id,)).fetchone()
-        if guard is None or guard[4] is None or guard[4] == self._owner or self._remaining_s(guard[4]) > 0:
-            return None
-        row: tuple[int, int, int, int] | None = self._execute(
-            sql.COMMIT_ACQUIRE, (*self._change(transition), guard[4], transition.if_inbox, 1)
-        ).fetchone()
-        return row
+    def _check(self, transition: Transition, guard: Guard) -> bool:
+        """Raises what stands against a transition, in the order that the port promises; nothing is written yet.
 
-    def _change(self, transition: Transition) -> tuple[int | float | str | bytes | None, ...]:
-        """The values ?1 to ?19 of both guarded updates."""
-        change, records = transition.head, transition.records
-        usage = change.usage
-        return (
-            len(records),
-            change.status,
-            _newest(records),
-            change.sends,
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cached_tokens,
-            usage.cache_write_tokens,
-            usage.reasoning_tokens,
-            usage.calls,
-            usage.estimated,
-            change.window_start,
-            change.checkpoint,
-            change.min_format,
-            change.title,
-            None if transition.release else self._owner,
-            None if transition.release else transition.lease.token,
-            transition.session_id,
-            transition.expect,
-        )
-
-    def _refusal(self, transition: Transition) -> LoopwrightError:
-        """Why the guard of a transition did not match, checked in the order that the port promises."""
-        session_id, lease = transition.session_id, transition.lease
-        _, position, epoch, token, owner, inbox_seq, _ = self._guard(session_id)
+        Answers whether it takes the lease of a dead owner.
+        """
+        _, position, epoch, token, owner, inbox_seq, _, _, _ = guard
+        lease, takeover = transition.lease, False
         if isinstance(lease, Lease):
-            if lease.epoch != epoch or lease.token != token:
-                return SessionFencedError(session_id, epoch=lease.epoch, current_epoch=epoch)
+            if lease.token != token or lease.epoch != epoch:
+                raise SessionFencedError(transition.session_id, epoch=lease.epoch, current_epoch=epoch)
         elif owner is not None and owner != self._owner:
             left = self._remaining_s(owner)
             if left > 0:
-                return SessionBusyError(session_id, owner, left)
+                raise SessionBusyError(transition.session_id, owner, left)
+            takeover = True
         if position != transition.expect:
-            return SessionMovedError(session_id, expected=transition.expect, actual=position)
-        return InboxMovedError(session_id, inbox_seq)
+            raise SessionMovedError(transition.session_id, expected=transition.expect, actual=position)
+        if transition.if_inbox is not None and transition.if_inbox != inbox_seq:
+            raise InboxMovedError(transition.session_id, inbox_seq)
+        return takeover
 
-    def _guard(self, session_id: str) -> tuple[int, int, int, bytes | None, str | None, int, Status]:
-        guard: tuple[int, int, int, bytes | None, str | None, int, Status] | None
-        guard = self._execute(sql.GUARD, (session_id,)).fetchone()
+    def _guard(self, session_id: str) -> Guard:
+        guard: Guard | None = self._execute(sql.GUARD, (session_id,)).fetchone()
         if guard is not None:
             return guard
         if self._execute(sql.IS_GONE, (session_id,)).fetchone():
@@ -295,11 +279,3 @@ def bury(execute: Execute, session_id: str, *, cascade: bool) -> int:
         execute(sql.BURY, (gone,))
         execute(sql.DELETE_SESSION, (gone,))
     return len(going)
-
-
-def _newest(records: tuple[EncodedRecord, ...]) -> float:
-    newest = 0.0
-    for record in records:
-        if record.at > newest:
-            newest = record.at
-    return newest
