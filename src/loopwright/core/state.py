@@ -9,7 +9,6 @@ Read next: `decide.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from copy import copy
 from typing import Any
 
 import msgspec
@@ -233,18 +232,18 @@ def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
 
 def with_reply(send: SendFacts, record: AssistantMessageAdded) -> SendFacts:
     """The send's facts after a reply; the given facts stay as they are, so that one can look ahead."""
-    after, message = copy(send), record.message
-    after.usage = send.usage + record.usage
-    after.rounds = record.round
-    after.extra_turn = False
-    after.finish_reason = record.finish_reason
-    if record.finish_reason != "length":
-        after.continuations = 0
-    after.answer = send.partial + message.text
-    after.partial = ""
-    after.replied = not message.tool_calls
-    after.wrapped_up = record.wrap_up
-    return after
+    return msgspec.structs.replace(
+        send,
+        usage=send.usage + record.usage,
+        rounds=record.round,
+        extra_turn=False,
+        finish_reason=record.finish_reason,
+        continuations=send.continuations if record.finish_reason == "length" else 0,
+        answer=send.partial + record.message.text,
+        partial="",
+        replied=not record.message.tool_calls,
+        wrapped_up=record.wrap_up,
+    )
 
 
 def _attempt_failed(state: State, record: AttemptFailed, at: float) -> None:

@@ -55,8 +55,11 @@ class Admission:
     async def send(self, session_id: str, message: UserMessage, options: SendOptions) -> StatefulResult:
         """Accepts an input and runs it; see `StatefulAgentLoop.send`."""
 
+        item_id = options.send_id
+
         async def begin(turn: Turn) -> Begun:
-            if options.send_id is not None and (known := await self._known(turn, options.send_id)) is not None:
+            nonlocal item_id
+            if item_id is not None and (known := await self._known(turn, item_id)) is not None:
                 return known
             await self._load(turn)
             state = turn.journal.state
@@ -68,7 +71,10 @@ class Admission:
                 elif state.active.paused or policy == "raise":
                     raise pending_error(session_id, state)
                 else:
-                    return await self._into_interrupted(turn, message, options)
+                    # The id outlives this attempt: when somebody else takes that send over first, the next attempt
+                    # finds the input where this one left it.
+                    item_id = item_id or self.kernel.ambient.new_id("item")
+                    return await self._into_interrupted(turn, message, item_id)
             shown = await before_append(self.kernel, session_id, message)
             return await self._open(turn, [UserMessageAdded(shown)], healed=healed)
 
@@ -271,10 +277,9 @@ class Admission:
         """A send whose input is what waits in the inbox: it is taken at the first boundary, under the lease."""
         return await self._open(turn, [])
 
-    async def _into_interrupted(self, turn: Turn, message: UserMessage, options: SendOptions) -> Begun:
+    async def _into_interrupted(self, turn: Turn, message: UserMessage, item_id: str) -> Begun:
         """Hands the input to the interrupted send, which goes on and takes it at its next boundary."""
         kernel = self.kernel
-        item_id = options.send_id or kernel.ambient.new_id("item")
         item = InboxItem(item_id, "message", encode(message), kernel.ambient.now())
         kernel.ambient.reach("inbox.before")
         queued = await kernel.store.enqueue(turn.actor.session_id, item)

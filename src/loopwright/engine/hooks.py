@@ -84,7 +84,7 @@ class AgentHooks:
 
     def has(self, point: HookPoint | str) -> bool:
         """True when any hook is registered there."""
-        return bool(self._points.get(point))  # type: ignore[call-overload] - a str member of an enum is equal to its name
+        return bool(self._points) and bool(self._points.get(_point(point)))
 
     def names(self, point: HookPoint | str) -> tuple[str, ...]:
         """Names in calling order."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from ..core.state import State, apply, checkpoint_of, facts_of, refusal
 from ..model.codec import CURRENT_FORMAT, FORMATS, decode_record, encode_record, format_of
@@ -124,7 +124,9 @@ class Journal:
                 f"session {self.session_id!r} is at {head.position}, this process knows {behind} records;"
                 " a backup was restored or writes were lost: check before you go on"
             )
-        stored = await store.read(self.session_id, after=head.window_start)
+        # No further than the head that was seen: what it says about the lease belongs to exactly these records.
+        length = head.position - head.window_start
+        stored = await store.read(self.session_id, after=head.window_start, limit=length)
         self.actor.state = await load_state(self.session_id, stored)
         self.actor.inbox_seq = max(self.actor.inbox_seq, head.inbox_seq)
         self.actor.inbox_seen = head.inbox_seq if not found.waiting else min(i.seq for i in found.waiting) - 1
@@ -194,7 +196,11 @@ class Journal:
             kernel.ambient.reach(f"commit.before:{point}")
         try:
             work = kernel.store.commit(transition)
-            done, cancelled = (await work, None) if type(work) is Settled else await settled(work)
+            cancelled: asyncio.CancelledError | None = None
+            if isinstance(work, Settled):  # the usual case, without another coroutine
+                done: Committed = await work
+            else:
+                done, cancelled = await settled(work)
         except BaseException as error:
             self._lost(error)
             raise
@@ -282,11 +288,10 @@ class Journal:
                 if why is not None:
                     raise InvariantError(f"session {self.session_id!r}: {type(record).__name__} refused: {why}")
                 apply(state, record, at)
-                kind = type(record)
-                if kind is SendStarted:
+                if type(record) is SendStarted:
                     sends += 1
-                elif kind is AssistantMessageAdded or kind is AttemptFailed:
-                    usage += cast("AssistantMessageAdded | AttemptFailed", record).usage
+                elif type(record) is AssistantMessageAdded or type(record) is AttemptFailed:
+                    usage = record.usage if usage is NO_USAGE else usage + record.usage
         except BaseException:
             self.actor.forget()
             raise

@@ -42,7 +42,6 @@ from .interrupting import interruptible
 from .kernel import Kernel
 from .stopping import Stopped, TimedOut
 
-
 T = TypeVar("T")
 
 
@@ -170,7 +169,7 @@ class ModelCall:
         service = self._kernel.llm
         stream = getattr(service, "stream", None)
         if stream is None or (not self._kernel.config.stream and hasattr(service, "complete")):
-            reply = service.complete(self._request)
+            reply: Awaitable[LLMResponse] | LLMResponse = service.complete(self._request)  # hosts may write a plain one
             return _a_response(await reply if inspect.isawaitable(reply) else reply, service, "complete() must return")
         show = bool(self._kernel.bus.wanted & _DELTAS)
         response: LLMResponse | None = None

@@ -46,7 +46,9 @@ class RunContext:
     @property
     def state(self) -> State:
         """The session as of the last commit."""
-        return self.journal.state
+        state = self.journal.actor.state
+        assert state is not None
+        return state
 
     @property
     def send(self) -> SendFacts:

@@ -1,7 +1,7 @@
 """Racing work against stop, deadline and the caller's own cancellation.
 
-Owns: `race`, the only place where the engine waits for foreign code. Must not know: what the work is.
-Read next: `model_call.py`, `tool_calls.py`.
+Owns: `race`, for work that may do anything and must never hold a run. Must not know: what the work is.
+Read next: `tool_call.py`; `interrupting.py` for work that answers to cancellation.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
 from ..ports.cancellation import CancellationToken
+from .deadlines import Deadlines
 
 T = TypeVar("T")
 
@@ -47,8 +48,36 @@ class TimedOut:
         self.abandoned = abandoned
 
 
+class _Contest(Generic[T]):
+    """One future that whoever is first completes: waiting for the task itself would take another turn of the loop."""
+
+    __slots__ = ("_loop", "due", "first")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.first: asyncio.Future[Won[T] | str | None] = loop.create_future()
+        self.due = 0.0
+
+    def stop(self, reason: str) -> None:
+        """From any thread."""
+        self._loop.call_soon_threadsafe(self._settle, reason)
+
+    def expire(self) -> None:
+        """The time is over."""
+        self._settle(None)
+
+    def _settle(self, verdict: str | None) -> None:
+        if not self.first.done():
+            self.first.set_result(verdict)
+
+
 async def race(
-    work: Coroutine[Any, Any, T], token: CancellationToken, *, timeout_s: float | None, grace_s: float
+    work: Coroutine[Any, Any, T],
+    token: CancellationToken,
+    deadlines: Deadlines,
+    *,
+    timeout_s: float | None,
+    grace_s: float,
 ) -> Won[T] | Stopped | TimedOut:
     """Runs `work` in a task of its own until it ends, the token is cancelled or `timeout_s` is over.
 
@@ -59,21 +88,16 @@ async def race(
         work.close()
         return Stopped(token.reason, abandoned=False)
     loop = asyncio.get_running_loop()
-    # One future that whoever is first completes: waiting for the task itself would take another turn of the loop.
-    first: asyncio.Future[Won[T] | str | None] = loop.create_future()
+    contest: _Contest[T] = _Contest(loop)
+    first = contest.first
     task = _start(loop, _carry(work, first))
     if first.done():
         return await _verdict(first.result(), task, grace_s)
 
-    def settle(verdict: str | None) -> None:
-        if not first.done():
-            first.set_result(verdict)
-
-    def stop(reason: str) -> None:
-        loop.call_soon_threadsafe(settle, reason)
-
-    unsubscribe = token.on_cancel(stop)
-    timer = loop.call_later(timeout_s, settle, None) if timeout_s is not None else None
+    unsubscribe = token.on_cancel(contest.stop)
+    if timeout_s is not None:
+        contest.due = loop.time() + timeout_s
+        deadlines.add(loop, contest)
     watcher = loop.create_task(token.wait()) if token.polled else None
     try:
         verdict = await first
@@ -82,8 +106,7 @@ async def race(
         raise
     finally:
         unsubscribe()
-        if timer is not None:
-            timer.cancel()
+        deadlines.discard(contest)
         if watcher is not None:
             watcher.cancel()
     # Work that was done before the stop was heard keeps its result: what was paid for is not thrown away.

@@ -45,8 +45,8 @@ class HandlerContext:
 
     __slots__ = (
         "_run",
+        "_token",
         "call_id",
-        "cancellation",
         "idempotency_key",
         "round_index",
         "scratch",
@@ -54,15 +54,22 @@ class HandlerContext:
         "tool_name",
     )
 
-    def __init__(self, run: RunContext, call: OpenCall, name: str, key: str, token: CancellationToken) -> None:
+    def __init__(self, run: RunContext, call: OpenCall, name: str, key: str) -> None:
         self._run = run
+        self._token: CancellationToken | None = None
         self.session_id = run.session_id
         self.call_id = call.call.id
         self.tool_name = name
         self.idempotency_key = key
         self.round_index = run.round
-        self.cancellation = token
         self.scratch = run.journal.actor.scratch
+
+    @property
+    def cancellation(self) -> CancellationToken:
+        """Stops with the run; made when a handler first asks, which few do."""
+        if self._token is None:
+            self._token = self._run.token.child()
+        return self._token
 
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
         """Characters of a stored output of this session."""
@@ -195,12 +202,15 @@ class ToolRun:
         run.emit(AgentEventType.TOOL_CALL_STARTED, ToolCallStarted, self.call.call.id, self.name, self.arguments)
         limit = tool.timeout_s or run.kernel.config.tool_timeout_s
         for last in (False, True):
-            token = run.token.child()
-            context = HandlerContext(run, self.call, self.name, self.key, token)
+            context = HandlerContext(run, self.call, self.name, self.key)
             try:
                 run.kernel.ambient.reach(f"tool.before:{self.name}")
                 raced = await race(
-                    self._call(tool, context), run.token, timeout_s=limit, grace_s=run.kernel.config.stop_grace_s
+                    self._call(tool, context),
+                    run.token,
+                    run.kernel.deadlines,
+                    timeout_s=limit,
+                    grace_s=run.kernel.config.stop_grace_s,
                 )
                 run.kernel.ambient.reach(f"tool.after:{self.name}")
             except SessionFencedError:
@@ -211,7 +221,7 @@ class ToolRun:
                 continue
             if isinstance(raced, Won):
                 return await self._returned(raced.value)
-            token.cancel("the call was stopped")
+            context.cancellation.cancel("the call was stopped")
             return await self._left(raced, limit)
         return None
 
@@ -287,6 +297,7 @@ class ToolRun:
                 raced = await race(
                     _reconciled(self.tool.reconcile, unknown),
                     run.token,
+                    run.kernel.deadlines,
                     timeout_s=self.tool.timeout_s or run.kernel.config.tool_timeout_s,
                     grace_s=run.kernel.config.stop_grace_s,
                 )

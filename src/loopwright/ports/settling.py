@@ -41,5 +41,5 @@ class Settled(Generic[T]):
     def __await__(self) -> Generator[Any, Any, T]:
         if self.error is not None:
             raise self.error
+        yield from ()  # nothing: it makes this a generator, as `await` needs one
         return self.value
-        yield  # never reached: it makes this a generator, as `await` needs one

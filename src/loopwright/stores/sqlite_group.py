@@ -7,7 +7,7 @@ Read next: `sqlite_commits.py` for a batch's transaction, `sqlite_worker.py` for
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import apsw

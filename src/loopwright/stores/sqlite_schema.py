@@ -128,9 +128,9 @@ def _prepare(connection: apsw.Connection, file: DatabaseFile, *, create: bool) -
     if connection.readonly("main"):
         raise StoreReadOnlyError(f"{file.path} cannot be written; check owner and mode of file and folder")
     if create:
-        # 4 KiB is the unit in which a commit is written: a turn touches two or three pages. No auto_vacuum: its pointer
-        # map would add a page to commits that allocate, and free pages are reused anyway. Both do nothing to a database
-        # that exists already.
+        # A commit writes whole pages, the journal's last one and the head's: half of SQLite's default is cheaper for
+        # records up to 4 KB and costs nothing up to 8. No auto_vacuum: its pointer map would add a page to commits that
+        # allocate, and free pages are reused anyway. Both do nothing to a database that exists already.
         statements(connection)("PRAGMA page_size = 2048; PRAGMA auto_vacuum = NONE")
         statements(connection)("PRAGMA journal_mode = WAL").fetchall()
     if _version(connection, file.path) == SCHEMA_VERSION and not _missing(connection):

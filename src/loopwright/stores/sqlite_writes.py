@@ -14,7 +14,6 @@ from msgspec import structs
 from ..model.errors import (
     InboxMovedError,
     InvariantError,
-    LoopwrightError,
     SessionBusyError,
     SessionExistsError,
     SessionFencedError,
@@ -60,7 +59,7 @@ _AS_THEY_ARE: Final = (None, None, None, None)
 
 
 class SqliteWrites:
-    """The writes of one owner on one connection. A refusal (`LoopwrightError`) may leave rows to roll back only after
+    """The writes of one owner on one connection. A refusal (a `LoopwrightError`) may leave rows to roll back only after
     `touched` became true."""
 
     def __init__(self, execute: Execute, owner: str) -> None:

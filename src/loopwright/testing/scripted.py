@@ -19,6 +19,7 @@ from msgspec import Struct
 from ..model.messages import ToolCall
 from ..model.specs import FinishReason
 from ..model.usage import Usage
+from ..ports.ambient import breathe
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
 from ..transports.reply_chunks import chunks_of
 
@@ -63,7 +64,7 @@ class ScriptError(AssertionError):
 class ScriptedLLM:
     """An `LLMService` that answers from a list of steps.
 
-    Deterministic and without time: call ids are `call_<call number>_<index>`, token figures are word counts marked as
+    Deterministic and without time, though everything else that is ready runs before each chunk, as with a real model: call ids are `call_<call number>_<index>`, token figures are word counts marked as
     estimated. A call beyond the last step raises `ScriptError` at once, and again from `assert_done`, so that it is
     seen even where the caller turns it into a failed run; so does a step that nobody took. Use it as a context manager
     (`with` or `async with`) to have that checked at the end.
@@ -100,6 +101,7 @@ class ScriptedLLM:
         number, step = self._take(request)
         for chunk in chunks_of(await self._play(step, request, number)):
             yield chunk
+            await breathe()
 
     async def aclose(self) -> None:
         """Notes that it was closed."""
@@ -147,6 +149,7 @@ class ScriptedLLM:
             return self._next - 1, step
 
     async def _play(self, step: Step, request: LLMRequest, number: int) -> LLMResponse:
+        await breathe()
         while isinstance(step, Gated):
             if step.reached is not None:
                 step.reached.set()

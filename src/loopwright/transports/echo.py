@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 
 from ..model.messages import UserMessage, as_messages
 from ..model.usage import Usage
-from ..ports.ambient import RealAmbient
+from ..ports.ambient import RealAmbient, breathe
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
 from .provider_config import LLMProviderConfig
 from .reply_chunks import chunks_of
@@ -29,8 +29,7 @@ class EchoModel:
 
     async def complete(self, request: LLMRequest) -> LLMResponse:
         """The reply, after `sleep_s`."""
-        if self._sleep_s > 0:
-            await self._clock.sleep(self._sleep_s)
+        await self._clock.sleep(self._sleep_s)  # of 0 seconds, too: everything else that is ready runs first
         messages = as_messages(request.messages)
         said = [m.text for m in messages if isinstance(m, UserMessage)]
         text = self._reply if self._reply is not None else said[-1] if said else ""
@@ -41,6 +40,7 @@ class EchoModel:
         """The same reply word by word."""
         for chunk in chunks_of(await self.complete(request)):
             yield chunk
+            await breathe()
 
     async def aclose(self) -> None:
         """Nothing to release."""

@@ -110,8 +110,9 @@ def test_a_damaged_page_is_corrupt_where_it_is_read_and_found_by_the_check(tmp_p
     path = tmp_path / "store.db"
     write_some(path)
     data = bytearray(path.read_bytes())
-    for page in range(20, len(data) // 4096):
-        data[page * 4096 : page * 4096 + 200] = b"\xff" * 200
+    page_size = int.from_bytes(data[16:18], "big")  # the file format's own header
+    for page in range(24, len(data) // page_size):  # behind the first page of every table: nothing but records
+        data[page * page_size : page * page_size + 200] = b"\xff" * 200
     path.write_bytes(data)
 
     async def verify() -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.waiting import next_turn, until
 
 from loopwright.engine import threads
+from loopwright.engine.deadlines import Deadlines
 from loopwright.engine.stopping import Stopped, TimedOut, Won, race
 from loopwright.engine.threads import in_thread, left_behind
 from loopwright.ports.cancellation import CancellationToken
@@ -25,7 +26,7 @@ async def forever() -> None:
 
 
 async def test_work_that_ends_first_wins() -> None:
-    raced = await race(value(), CancellationToken(), timeout_s=5.0, grace_s=0.1)
+    raced = await race(value(), CancellationToken(), Deadlines(), timeout_s=5.0, grace_s=0.1)
     assert isinstance(raced, Won)
     assert raced.value == 7
 
@@ -36,13 +37,13 @@ async def test_what_the_work_raises_is_raised() -> None:
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        await race(fails(), CancellationToken(), timeout_s=None, grace_s=0.1)
+        await race(fails(), CancellationToken(), Deadlines(), timeout_s=None, grace_s=0.1)
 
 
 @pytest.mark.parametrize("from_thread", [True, False])
 async def test_a_stop_wins_against_work_that_goes_on(from_thread: bool) -> None:
     token = CancellationToken()
-    racing = asyncio.create_task(race(forever(), token, timeout_s=None, grace_s=0.1))
+    racing = asyncio.create_task(race(forever(), token, Deadlines(), timeout_s=None, grace_s=0.1))
     await next_turn()
     if from_thread:
         await asyncio.to_thread(token.cancel, "enough")
@@ -56,20 +57,22 @@ async def test_a_stop_wins_against_work_that_goes_on(from_thread: bool) -> None:
 async def test_a_stop_before_the_start_lets_nothing_begin() -> None:
     token = CancellationToken()
     token.cancel("already")
-    raced = await race(value(), token, timeout_s=None, grace_s=0.1)
+    raced = await race(value(), token, Deadlines(), timeout_s=None, grace_s=0.1)
     assert isinstance(raced, Stopped)
 
 
 async def test_a_polled_stop_is_seen() -> None:
     event = threading.Event()
-    racing = asyncio.create_task(race(forever(), CancellationToken.from_any(event), timeout_s=None, grace_s=0.1))
+    racing = asyncio.create_task(
+        race(forever(), CancellationToken.from_any(event), Deadlines(), timeout_s=None, grace_s=0.1)
+    )
     await next_turn()
     event.set()
     assert isinstance(await racing, Stopped)
 
 
 async def test_time_ends() -> None:
-    raced = await race(forever(), CancellationToken(), timeout_s=0.01, grace_s=0.1)
+    raced = await race(forever(), CancellationToken(), Deadlines(), timeout_s=0.01, grace_s=0.1)
     assert isinstance(raced, TimedOut)
     assert not raced.abandoned
 
@@ -85,7 +88,7 @@ async def test_work_that_does_not_wind_down_is_left_behind_and_its_end_observed(
                 continue
         raise RuntimeError("nobody hears this")
 
-    raced = await race(stubborn(), CancellationToken(), timeout_s=0.01, grace_s=0.01)
+    raced = await race(stubborn(), CancellationToken(), Deadlines(), timeout_s=0.01, grace_s=0.01)
     assert isinstance(raced, TimedOut)
     assert raced.abandoned
     release.set()
@@ -100,7 +103,7 @@ async def test_a_cancelled_caller_takes_its_work_with_it() -> None:
         finally:
             ended.set()
 
-    racing = asyncio.create_task(race(work(), CancellationToken(), timeout_s=None, grace_s=1.0))
+    racing = asyncio.create_task(race(work(), CancellationToken(), Deadlines(), timeout_s=None, grace_s=1.0))
     await next_turn()
     racing.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -113,7 +116,7 @@ async def test_work_that_cancels_itself_is_an_error_not_a_cancellation() -> None
         raise asyncio.CancelledError
 
     with pytest.raises(RuntimeError, match="cancelled itself"):
-        await race(gives_up(), CancellationToken(), timeout_s=None, grace_s=0.1)
+        await race(gives_up(), CancellationToken(), Deadlines(), timeout_s=None, grace_s=0.1)
 
 
 async def test_a_thread_hands_its_value_and_its_error_over() -> None:
