@@ -167,7 +167,7 @@ def refusal(state: State, record: Record) -> str | None:
             ids = [c.id for c in record.message.tool_calls]
             return "two calls share one id" if len(set(ids)) != len(ids) else None
         return None
-    if isinstance(record, ToolFinished | ToolStarted):
+    if type(record) is ToolFinished or type(record) is ToolStarted:
         open_call = state.call(record.call_id)
         if open_call is None or open_call.result is not None:
             return f"call {record.call_id!r} is not open"

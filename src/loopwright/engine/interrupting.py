@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from ..ports.cancellation import CancellationToken
 from .deadlines import Deadlines
@@ -70,7 +70,12 @@ class _Interruption:
 
 
 async def interruptible(
-    work: Awaitable[T], token: CancellationToken, deadlines: Deadlines, *, timeout_s: float | None, grace_s: float
+    work: Coroutine[Any, Any, T],
+    token: CancellationToken,
+    deadlines: Deadlines,
+    *,
+    timeout_s: float | None,
+    grace_s: float,
 ) -> T | Stopped | TimedOut:
     """The result of `work`, or what interrupted it: `token` was cancelled, or `timeout_s` was over.
 
@@ -78,6 +83,9 @@ async def interruptible(
     kept, because it was paid for. Raises: what the work raised; `RuntimeError` when it cancelled itself.
     Cancel: reaches the work, then the caller.
     """
+    if token.cancelled:
+        work.close()
+        return Stopped(token.reason, abandoned=False)
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     interruption = _Interruption(loop, task, grace_s)

@@ -7,8 +7,8 @@ Read next: `core/retry.py` for the rule, `transports/` for services.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -94,13 +94,10 @@ class ModelCall:
 
     async def run(self, token: CancellationToken) -> Replied | NoReply | CallStopped:
         """Attempts until a reply, a permanent fault, a stop, or the policy's end."""
-        policy = self._kernel.config.retry
-        ambient = self._kernel.ambient
-        began = ambient.monotonic()
+        policy, ambient = self._kernel.config.retry, self._kernel.ambient
+        began, left = ambient.monotonic(), policy.total_timeout_s
         while True:
             self._attempt += 1
-            elapsed = ambient.monotonic() - began
-            left = None if policy.total_timeout_s is None else max(policy.total_timeout_s - elapsed, 0.0)
             outcome = await self._try(token, left)
             if isinstance(outcome, LLMResponse):
                 return Replied(outcome, tuple(self._failures))
@@ -125,6 +122,8 @@ class ModelCall:
             slept = await self._interruptible(ambient.sleep(advice.wait_s), token, None)
             if isinstance(slept, Stopped):
                 return CallStopped(slept.reason, tuple(self._failures))
+            if policy.total_timeout_s is not None:
+                left = max(policy.total_timeout_s - (ambient.monotonic() - began), 0.0)
 
     def _given_up(self, error: BaseException, advice: GiveUp) -> NoReply:
         failures = tuple(self._failures)
@@ -160,7 +159,7 @@ class ModelCall:
         return outcome
 
     def _interruptible(
-        self, work: Awaitable[T], token: CancellationToken, left_s: float | None
+        self, work: Coroutine[Any, Any, T], token: CancellationToken, left_s: float | None
     ) -> Awaitable[T | Stopped | TimedOut]:
         kernel = self._kernel
         return interruptible(work, token, kernel.deadlines, timeout_s=left_s, grace_s=kernel.config.stop_grace_s)

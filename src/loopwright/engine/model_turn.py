@@ -85,11 +85,11 @@ class ModelTurn:
         return await self._reply(outcome.response, outcome.failures)
 
     def _request(self) -> LLMRequest:
-        run = self.run
-        send, facts, config = run.send.start, run.state.facts, run.kernel.config
+        run, state = self.run, self.run.state
+        send, facts, config = run.send.start, state.facts, run.kernel.config
         prompt = send.system_prompt if send.system_prompt is not None else facts.system_prompt
         return LLMRequest(
-            messages=tuple(run.state.messages),
+            messages=tuple(state.messages),
             system_prompt=prompt if prompt is not None else config.system_prompt,
             tools=run.specs(),
             tool_choice="none" if self.step.wrap_up else "auto",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json as _json
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 
@@ -27,6 +27,9 @@ FORMATS: dict[tuple[str, int], int] = {}
 
 CURRENT_FORMAT = max(FORMATS.values(), default=1)
 """The newest journal format that this version reads and writes."""
+
+KINDS: dict[type, str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(Record)}
+"""The name of each kind of record, as it is stored."""
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -55,8 +58,7 @@ def decode(body: bytes, as_type: type[T]) -> T:
 
 def encode_record(record: Record) -> tuple[str, int, bytes]:
     """(kind, version, body) of a record."""
-    kind = record.__struct_config__.tag
-    assert isinstance(kind, str)
+    kind = KINDS[type(record)]
     return kind, VERSIONS.get(kind, 1), encode(record)
 
 

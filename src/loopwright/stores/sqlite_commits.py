@@ -76,6 +76,8 @@ class CommitConnection:
         self._synced = file.durability == "full"
         self._log_pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
+        self.log_is_long = False
+        """True when it is time for a checkpoint."""
         self.connection.set_wal_hook(self._note_log)
 
     def commit(self, transition: Transition) -> Committed:
@@ -141,10 +143,9 @@ class CommitConnection:
         self._set_synced(sync)
         self.execute(sql.FINISH_ARTIFACT, (id_,))
 
-    def checkpoint_due(self) -> int:
-        """Pages in the log when it is time for a checkpoint, 0 otherwise; asked again only after as many more pages."""
-        if self._log_pages < self._checkpoint_at:
-            return 0
+    def checkpoint_begun(self) -> int:
+        """Pages in the log; it counts as long again only after as many more as make it long."""
+        self.log_is_long = False
         # Pages written during a checkpoint keep the log from starting anew, so it may still be long afterwards.
         self._checkpoint_at = self._log_pages + CHECKPOINT_PAGES
         return self._log_pages
@@ -203,6 +204,8 @@ class CommitConnection:
         if pages < self._log_pages:
             self._checkpoint_at = CHECKPOINT_PAGES
         self._log_pages = pages
+        if pages >= self._checkpoint_at:
+            self.log_is_long = True
         return apsw.SQLITE_OK
 
 

@@ -39,6 +39,7 @@ class GroupCommit:
         self._own = own
         self._worker = worker
         self._others_are_alive = others
+        self._syncs, self._syncs_all = file.durability == "barrier", file.durability == "full"
         self._offered: list[Offer] = []
         self._newest: str | None = None
         """The session that wrote last."""
@@ -50,9 +51,9 @@ class GroupCommit:
         A session that is alone in the file never waits for company. As soon as another one writes, both are in a batch:
         each commit by a different session than the one before it ends with its tick.
         """
-        if transition.session_id != self._newest or self._offered or self._worker.is_busy:
+        if transition.session_id != self._newest or self._offered or transition.ops:
             return None
-        if transition.ops or self._needs_thread(transition.sync, size):
+        if self._worker.is_busy or self._needs_thread(transition.sync, size):
             return None
         try:
             done = Settled(self._own.commit(transition))
@@ -62,7 +63,8 @@ class GroupCommit:
             return None  # the thread can wait for the file
         except NATIVE_FAULTS as error:
             return Settled(_NOTHING, caused(translate(error, self._file.path), error))
-        self._checkpoint_if_due()
+        if self._own.log_is_long:
+            self._checkpoint()
         return done
 
     def offer(self, loop: asyncio.AbstractEventLoop, offer: Offer, session_id: str | None = None) -> None:
@@ -118,16 +120,16 @@ class GroupCommit:
                 return
             outcomes = [caused(translate(error, self._file.path), error)]
         release(batch, outcomes)
-        self._checkpoint_if_due()
+        if self._own.log_is_long:
+            self._checkpoint()
 
-    def _checkpoint_if_due(self) -> None:
-        pages = self._own.checkpoint_due()
-        if pages and self._loop is not None:
+    def _checkpoint(self) -> None:
+        pages = self._own.checkpoint_begun()
+        if self._loop is not None:
             self._worker.submit(self._loop, lambda writer: writer.checkpoint(pages))
 
     def _needs_thread(self, sync: bool, size: int) -> bool:
-        durability = self._file.durability
-        return durability == "full" or (sync and durability == "barrier") or size > INLINE_BYTES
+        return (sync and self._syncs) or self._syncs_all or size > INLINE_BYTES
 
     def _hand_over(self, batch: list[Offer]) -> None:
         if self._loop is not None:

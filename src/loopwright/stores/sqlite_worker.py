@@ -128,10 +128,8 @@ class SqliteWorker:
             return
         outcomes = self._outcomes(batch.offers)
         _call(batch.loop, release, batch.offers, outcomes)
-        if self._connection is not None:
-            pages = self._connection.checkpoint_due()
-            if pages:
-                self._connection.checkpoint(pages)
+        if self._connection is not None and self._connection.log_is_long:
+            self._connection.checkpoint(self._connection.checkpoint_begun())
 
     def _outcomes(self, offers: list[Offer]) -> list[Outcome]:
         durability = self._file.durability

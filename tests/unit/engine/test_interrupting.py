@@ -63,10 +63,17 @@ async def test_a_stop_interrupts_work_that_goes_on(from_thread: bool) -> None:
     assert outcome.reason == "enough"
 
 
-async def test_a_stop_before_the_start_interrupts_at_the_first_wait() -> None:
+async def test_a_stop_before_the_start_lets_nothing_begin() -> None:
+    began = False
+
+    async def work() -> None:
+        nonlocal began
+        began = True
+
     token = CancellationToken()
     token.cancel("already")
-    assert isinstance(await begun(forever(), token), Stopped)
+    assert isinstance(await begun(work(), token), Stopped)
+    assert not began
 
 
 async def test_a_polled_stop_is_seen() -> None:
