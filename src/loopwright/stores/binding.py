@@ -12,13 +12,16 @@ from collections.abc import Callable
 
 from ..model.errors import StoreForkedError, UsageError
 
-_forks = 0
-"""Grows in every forked child: cheaper to look at than the process id."""
+
+class _ThisProcess:
+    """Cheaper to look at than the process id."""
+
+    forks = 0
+    """Grows in every forked child."""
 
 
 def _in_forked_child() -> None:
-    global _forks
-    _forks += 1
+    _ThisProcess.forks += 1
 
 
 if hasattr(os, "register_at_fork"):
@@ -32,7 +35,7 @@ class LoopBinding:
         """`forget` drops what was offered on a loop that was closed before it came to it."""
         self._what = what
         self._forget = forget
-        self._pid, self._forks = os.getpid(), _forks
+        self._pid, self._forks = os.getpid(), _ThisProcess.forks
         self._loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
 
@@ -60,7 +63,7 @@ class LoopBinding:
         """Raises when the object was closed or its process is another one; any thread may ask."""
         if self.closed:
             raise UsageError(f"{self._what} is closed; open it again")
-        if self._forks != _forks:
+        if self._forks != _ThisProcess.forks:
             raise StoreForkedError(
                 f"{self._what} was opened by process {self._pid} before it forked; open it anew in the child process"
             )
