@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from loopwright.tools import ToolRegistry, Workspace
 from loopwright.tools.glob import glob_tool
 from loopwright.tools.grep import grep_tool
 
-needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
-ENGINES = [pytest.param(False, id="python"), pytest.param(None, id="ripgrep", marks=needs_ripgrep)]
+RIPGREP = str(Path(sys.executable).parent / "rg")
+"""The one that belongs to the project's test tools."""
+ENGINES = [pytest.param(False, id="python"), pytest.param(RIPGREP, id="ripgrep")]
 
 
 def grep_box(folder: Path, ripgrep: object) -> Toolbox:
@@ -97,7 +98,6 @@ async def test_grep_takes_what_either_kind_of_expression_can_say_and_names_what_
     assert "leads out" in await box.failure("grep", pattern="needle", path="link.txt")
 
 
-@needs_ripgrep
 @pytest.mark.parametrize("seed", range(8))
 async def test_both_searches_find_the_same(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -115,7 +115,7 @@ async def test_both_searches_find_the_same(tmp_path: Path, seed: int) -> None:
             "include_hidden": chance.random() < 0.5,
         }
         options |= {"include": chance.choice(["*.py", "*.txt", "*", "d*", "a/**"])} if chance.random() < 0.5 else {}
-        answers = [await grep_box(tmp_path, engine).text("grep", **options) for engine in (False, None)]
+        answers = [await grep_box(tmp_path, engine).text("grep", **options) for engine in (False, RIPGREP)]
         assert answers[0] == answers[1], options
 
 
