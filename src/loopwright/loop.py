@@ -7,27 +7,23 @@ Read next: `engine/run.py`, the loop itself.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from .config import AgentLoopConfig
 from .core.decide import Limits
 from .core.result import FollowUpQueued, StatefulResult
 from .engine.actor import ACTORS
 from .engine.admission import Admission
-from .engine.answers import Answers
 from .engine.bus import AgentEventBus
 from .engine.draining import InFlight
 from .engine.hooks import AgentHooks
-from .engine.inspection import SessionStats, pending_of, read_messages, stats_of
 from .engine.journal import checked_record
 from .engine.keeper import LeaseKeeper
 from .engine.kernel import Kernel
-from .engine.recovery import Recovered, recover
 from .engine.turn import AS_SET, SendOptions
-from .engine.watching import watch
+from .late import Late
 from .model.codec import decode, encode
 from .model.errors import ConfigError, InvalidMessageError, LoopClosedError, StoreCorruptError
 from .model.events import AgentEvent
@@ -41,6 +37,24 @@ from .ports.store import Durability, NewSession
 from .ports.store_admin import SchemaPolicy, SessionStore
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 from .stores.dsn import open_store
+
+if TYPE_CHECKING:
+    from .engine import answers, inspection, recovery, watching
+    from .engine.answers import Answers
+    from .engine.inspection import SessionStats
+    from .engine.recovery import Recovered
+    from .tools import registry, signature, validation
+    from .transports import service_factory
+else:
+    # Parts that only some loops need: the schema validator alone takes longer to load than everything else together.
+    answers = Late("loopwright.engine.answers")
+    inspection = Late("loopwright.engine.inspection")
+    recovery = Late("loopwright.engine.recovery")
+    watching = Late("loopwright.engine.watching")
+    registry = Late("loopwright.tools.registry")
+    signature = Late("loopwright.tools.signature")
+    validation = Late("loopwright.tools.validation")
+    service_factory = Late("loopwright.transports.service_factory")
 
 T = TypeVar("T")
 
@@ -86,9 +100,7 @@ class StatefulAgentLoop:
         self._owned_llm = isinstance(llm, str)
         if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
-        service: LLMService = (
-            _late("transports.service_factory").create_llm_service(llm) if isinstance(llm, str) else llm
-        )
+        service: LLMService = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
         self._store = store or open_store(_path(dsn), schema=schema, durability=durability)
         settings = config or AgentLoopConfig()
         self._kernel = Kernel(
@@ -107,7 +119,6 @@ class StatefulAgentLoop:
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
         )
         self._admission = Admission(self._kernel)
-        self._answers = Answers(self._kernel, self._admission)
         self._in_flight = InFlight()
         self._closed = False
 
@@ -221,7 +232,7 @@ class StatefulAgentLoop:
 
         Raises what `send` raises, at the step where it happens. Closing the iterator early stops the run.
         """
-        return watch(self._kernel.bus, lambda: self.send(message, **options))
+        return watching.watch(self._kernel.bus, lambda: self.send(message, **options))
 
     async def follow_up(
         self, message: MessageLike | str, *, session_id: str, item_id: str | None = None, stop: Stop = None
@@ -250,7 +261,7 @@ class StatefulAgentLoop:
     async def recover(self, *, limit: int = 1000) -> list[Recovered]:
         """Finds and continues every interrupted session of this agent whose process is gone; several run side by side."""
         with self._counted():
-            return await recover(self._kernel, self._admission, limit)
+            return await recovery.recover(self._kernel, self._admission, limit)
 
     async def submit_input(self, session_id: str, interaction_id: str, value: Any, *, by: str = "") -> StatefulResult:
         """Answers a question that a run waits for, from any process, and goes on.
@@ -292,17 +303,17 @@ class StatefulAgentLoop:
     async def get_messages(self, session_id: str) -> tuple[Message, ...]:
         """The whole conversation as messages, oldest first; calls still open stand in the last reply."""
         self._check_open()
-        return await read_messages(self._store, session_id)
+        return await inspection.read_messages(self._store, session_id)
 
     async def get_pending(self, session_id: str) -> tuple[tuple[Any, ...], tuple[Interaction, ...]]:
         """(open tool calls, open questions) of a session."""
         self._check_open()
-        return await pending_of(self._store, session_id)
+        return await inspection.pending_of(self._store, session_id)
 
     async def get_session_stats(self, session_id: str) -> SessionStats:
         """Counts, usage, status and times of a session."""
         self._check_open()
-        return await stats_of(self._store, session_id)
+        return await inspection.stats_of(self._store, session_id)
 
     async def prewarm(self, session_id: str) -> bool:
         """Loads a session's state into memory ahead of its next send; False when it was warm."""
@@ -325,6 +336,10 @@ class StatefulAgentLoop:
             await self._store.aclose()
         if self._owned_llm:
             await self._kernel.llm.aclose()
+
+    @property
+    def _answers(self) -> Answers:
+        return answers.Answers(self._kernel, self._admission)
 
     def _counted(self) -> InFlight:
         self._check_open()
@@ -361,8 +376,7 @@ def _registry(tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]])
             " presets come from create_default_tool_registry()"
         )
     given = _each(tools)
-    registry: ToolSource = _late("tools.registry").ToolRegistry.of(*given) if given else NoTools()
-    return registry
+    return registry.ToolRegistry.of(*given) if given else NoTools()
 
 
 def _each(tools: Any) -> list[Any]:
@@ -429,22 +443,15 @@ def _output_spec(schema: OutputSchema | None) -> StructuredOutputSpec | None:
     else:
         spec = _spec_of_type(schema)
     # A schema that does not compile must not be found out by a reply that was paid for.
-    _late("tools.validation").CompiledSchema(spec.schema)
+    validation.CompiledSchema(spec.schema)
     return spec
 
 
 def _spec_of_type(schema: type) -> StructuredOutputSpec:
     if not isinstance(schema, type):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
         raise ConfigError(f"output_schema must be a JSON Schema, a type or a spec, not {schema!r}")
-    return StructuredOutputSpec(schema.__name__, _late("tools.signature").schema_of_type(schema))
+    return StructuredOutputSpec(schema.__name__, signature.schema_of_type(schema))
 
 
 def _validate(schema: dict[str, Any], value: Any) -> str | None:
-    problem: str | None = _late("tools.validation").schema_problems(schema, value)
-    return problem
-
-
-def _late(module: str) -> Any:
-    """A part of the package that only some loops need, loaded when one does: the validator alone takes longer to load
-    than everything else together."""
-    return importlib.import_module(f"loopwright.{module}")
+    return validation.schema_problems(schema, value)

@@ -47,7 +47,7 @@ WIDE_CALLS: dict[str, str] = {
 LATE_IMPORTS: dict[str, str] = {
     "loopwright": "public names are resolved on first use, so that importing the package does nothing else",
     "loopwright.tools": "the same, so that one tool's name does not load all built-in tools",
-    "loopwright.loop": "parts that only some loops need: transports, the registry, the schema validator",
+    "loopwright.late": "the one place where a module that a new process does not need at once is loaded at its first use",
     "loopwright.stores.dsn": "a store and its driver are loaded when a DSN names them",
     "loopwright.transports.service_factory": "a protocol and its HTTP client are loaded when a service is built",
     "loopwright.tools.registry": "the schema validator takes longer to load than all of the kernel; the first call pays",

@@ -6,14 +6,19 @@ Read next: `engine/tool_call.py`.
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
+from ..late import Late
 from ..model.codec import decode, encode
 from ..model.messages import FilePart, ImagePart, TextPart, ToolCall, content_text
 from ..model.records import ResultStatus, ToolFinished
 from ..model.specs import FinishReason
 from .state import OpenCall, State
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = Late("hashlib")
 
 
 class CutOff(ValueError):

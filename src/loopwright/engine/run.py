@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from ..core.calls import aborted, text_of
 from ..core.decide import CallModel, Finish, Idle, Limits, Pause, RunTools, Say, TakeInbox, after_reply, decide
 from ..core.result import StatefulResult, result_of
 from ..core.state import SendFacts, with_reply
+from ..late import Late
 from ..model.codec import decode
 from ..model.errors import (
     CancellationRequested,
@@ -53,7 +54,11 @@ from ..prompts import prompt
 from .journal import settled
 from .model_turn import ModelTurn, Reply, TurnFailed, TurnSkipped, TurnStopped
 from .running import RunContext, before_append
-from .tool_batch import run_batch
+
+if TYPE_CHECKING:
+    from . import tool_batch
+else:
+    tool_batch = Late("loopwright.engine.tool_batch")
 
 
 class Run:
@@ -125,7 +130,7 @@ class Run:
                     await self._call_model(step, limits)
                 case RunTools():
                     context.round = context.send.rounds
-                    batch = await run_batch(context, step.calls)
+                    batch = await tool_batch.run_batch(context, step.calls)
                     self.held |= batch.held
                     if batch.ended:
                         left = aborted(context.state, "a hook ended the send")

@@ -6,9 +6,15 @@ Read next: `memory_rules.py`.
 
 from __future__ import annotations
 
-import hashlib
+from typing import TYPE_CHECKING
 
+from ..late import Late
 from ..ports.store import Head, NewSession
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = Late("hashlib")
 
 
 def fresh_head(session: NewSession) -> Head:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import hashlib
 import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
+from ..late import Late
 from ..model.errors import LoopwrightError, StoreUnavailableError
 from ..ports.artifact import Artifact
 from ..ports.settling import Settling
@@ -38,9 +38,8 @@ from ..ports.store import (
     Transition,
 )
 from ..ports.store_admin import SchemaPolicy, StoreProblem, UncertainCall
-from . import ownership, sqlite_artifacts, sqlite_reads, sqlite_upkeep
+from . import ownership, sqlite_reads
 from .binding import LoopBinding
-from .ledger import LEDGER_KINDS, uncertain_calls
 from .sqlite_commits import CommitConnection, Offer, release
 from .sqlite_faults import NATIVE_FAULTS, translate
 from .sqlite_group import GroupCommit
@@ -48,6 +47,16 @@ from .sqlite_renewal import Renewal
 from .sqlite_schema import DatabaseFile, Execute, complete_ddl, prepare
 from .sqlite_worker import SqliteWorker
 from .sqlite_writes import SqliteWrites
+
+if TYPE_CHECKING:
+    import hashlib
+
+    from . import ledger, sqlite_artifacts, sqlite_upkeep
+else:
+    hashlib = Late("hashlib")
+    ledger = Late("loopwright.stores.ledger")
+    sqlite_artifacts = Late("loopwright.stores.sqlite_artifacts")
+    sqlite_upkeep = Late("loopwright.stores.sqlite_upkeep")
 
 T = TypeVar("T")
 
@@ -199,7 +208,7 @@ class SqliteStore:
 
     def uncertain_calls(self) -> Awaitable[Sequence[UncertainCall]]:
         """See `StoreAdmin.uncertain_calls`. Reads all records of two kinds, in the reader thread."""
-        return self._aside(lambda execute: uncertain_calls(sqlite_reads.of_kinds(execute, LEDGER_KINDS)))
+        return self._aside(lambda execute: ledger.uncertain_calls(sqlite_reads.of_kinds(execute, ledger.LEDGER_KINDS)))
 
     async def aclose(self) -> None:
         """Finishes offered transitions, gives up this owner's leases, checkpoints and closes; safe to call twice."""
