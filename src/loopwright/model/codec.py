@@ -37,7 +37,9 @@ UPGRADES: dict[tuple[str, int], Upgrade] = {}
 """(kind, version) → the pure step that makes the JSON object of the next version."""
 
 _encoder = msgspec.json.Encoder()
-_record_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+_classes: dict[str, type[Record]] = {str(cls.__struct_config__.tag): cls for cls in get_args(Record)}
+_decoders: dict[str, msgspec.json.Decoder[Record]] = {}
+"""By kind, each made for the first record of its kind: a new process reads a few kinds, and making one takes its time."""
 
 
 def encode(value: Any) -> bytes:
@@ -69,7 +71,7 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
     """
     if version == VERSIONS.get(kind, 1):
         try:
-            return _record_decoder.decode(body)
+            return (_decoders.get(kind) or _decoder(kind)).decode(body)
         except (msgspec.DecodeError, TypeError):
             return cast("Record", _decode_slowly(body, Record))
     try:
@@ -87,6 +89,13 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
 def format_of(kind: str, version: int) -> int:
     """The journal format that a reader needs for this kind and version."""
     return FORMATS.get((kind, version), 1)
+
+
+def _decoder(kind: str) -> msgspec.json.Decoder[Record]:
+    if kind not in _classes:
+        return msgspec.json.Decoder(Record)
+    decoder = _decoders[kind] = msgspec.json.Decoder(_classes[kind])
+    return decoder
 
 
 def _decode_slowly(body: bytes, as_type: Any) -> Any:
