@@ -35,9 +35,9 @@ class Unfit(Struct, frozen=True):
     message: str
 
 
-_FENCE = re.compile(r"```(?:json|JSON)?\s*\n(.*?)```", re.DOTALL)
+_FENCE = r"(?s)```(?:json|JSON)?\s*\n(.*?)```"
 # Strings are matched first, so that what stands inside of one is never touched.
-_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(\s*[}\]])', re.DOTALL)
+_TRAILING_COMMA = r'(?s)("(?:[^"\\]|\\.)*+")|,(\s*[}\]])'
 _MAX_DEPTH = 200
 
 
@@ -46,7 +46,7 @@ def parse_structured(text: str, spec: StructuredOutputSpec, validate: Validate) 
 
     A trailing comma is forgiven; anything else that is not JSON is not guessed at.
     """
-    candidates = [text.strip(), *[m.strip() for m in _FENCE.findall(text)]]
+    candidates = [text.strip(), *[m.strip() for m in re.findall(_FENCE, text)]]
     if (balanced := _first_object(text)) is not None:
         candidates.append(balanced)
     found: Any = None
@@ -82,7 +82,7 @@ def _loads(text: str) -> Any:
         try:
             value = _strict(text)
         except ValueError:
-            value = _strict(_TRAILING_COMMA.sub(lambda found: found[1] or found[2], text))
+            value = _strict(re.sub(_TRAILING_COMMA, lambda found: found[1] or found[2], text))
     except RecursionError:
         value = None
     if value is None or _is_too_deep(value):

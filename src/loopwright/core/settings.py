@@ -15,6 +15,8 @@ import msgspec
 def type_problems(settings: msgspec.Struct, *, unchecked: frozenset[str] = frozenset()) -> dict[str, str]:
     """Field → one sentence, for each whose value is of another type or not a finite number; `unchecked` are left out."""
     problems: dict[str, str] = {}
+    if _is_default(settings):
+        return problems
     for field in msgspec.structs.fields(settings):
         value = getattr(settings, field.name)
         if field.name in unchecked:
@@ -27,3 +29,10 @@ def type_problems(settings: msgspec.Struct, *, unchecked: frozenset[str] = froze
         except msgspec.ValidationError as error:
             problems[field.name] = f"{field.name}: {error}"
     return problems
+
+
+def _is_default(settings: msgspec.Struct) -> bool:
+    """True when nothing was set, as in most processes: defaults are of their types, and reading types takes longer."""
+    values = [getattr(settings, name) for name in settings.__struct_fields__]
+    defaults = settings.__struct_defaults__
+    return len(values) == len(defaults) and all(v is d for v, d in zip(values, defaults, strict=True))

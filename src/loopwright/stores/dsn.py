@@ -17,7 +17,7 @@ from ..ports.store import Durability
 from ..ports.store_admin import SchemaPolicy, SessionStore
 
 # A scheme has two letters or more, so that a drive letter stays a path.
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9.+-]+):(.*)", re.DOTALL)
+_SCHEME: Final = r"(?s)([A-Za-z][A-Za-z0-9.+-]+):(.*)"
 
 _ADAPTERS: Final = {
     "memory": ("loopwright.stores.memory", "MemoryStore"),
@@ -75,7 +75,8 @@ def _split(text: str) -> tuple[str, str]:
         raise ConfigError(f"the store DSN {text!r} names no file; use {_KNOWN}")
     if text in {":memory:", "sqlite://:memory:", "sqlite:///:memory:"}:
         return "memory", ""
-    match = _SCHEME.fullmatch(text)
+    # Compiling the pattern takes longer than all else here, and most paths have no colon.
+    match = re.fullmatch(_SCHEME, text) if ":" in text else None
     if match is None:
         return "sqlite", text
     # `scheme+driver` is what other libraries write; which driver is used is not the caller's concern here.
