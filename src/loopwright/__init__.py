@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .model.specs import StructuredOutputSpec
     from .model.usage import Usage
     from .ports.cancellation import CancellationToken
-    from .ports.hook import HookDirective, HookPoint
+    from .ports.hook_points import HookDirective, HookPoint
     from .ports.llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
     from .ports.store_admin import SchemaPolicy, SessionStore
     from .ports.tool import InputNeeded, ToolContext, ToolDefinition, ToolHandlerResult
@@ -53,8 +53,8 @@ _HOME = {
     "CancellationToken": "ports.cancellation",
     "FilePart": "model.messages",
     "FollowUpQueued": "core.result",
-    "HookDirective": "ports.hook",
-    "HookPoint": "ports.hook",
+    "HookDirective": "ports.hook_points",
+    "HookPoint": "ports.hook_points",
     "ImagePart": "model.messages",
     "InputNeeded": "ports.tool",
     "LLMProviderConfig": "transports.provider_config",

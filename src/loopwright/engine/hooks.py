@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..model.errors import CancellationRequested, ConfigError, HookFailedError
-from ..ports.hook import HookContext, HookDirective, HookHandler, HookPoint
+from ..ports.hook_points import HookDirective, HookHandler, HookPoint
 
-C = TypeVar("C", bound=HookContext)
+if TYPE_CHECKING:
+    from ..ports.hook import HookContext
+
+C = TypeVar("C", bound="HookContext")
 
 
 class _Registered:

@@ -6,20 +6,28 @@ Read next: `model_call.py`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 from msgspec import Struct
 
 from ..core.calls import with_unique_ids
 from ..core.decide import CallModel
 from ..core.pairing import problem
+from ..late import Late
 from ..model.errors import HookFailedError
 from ..model.events import AgentEventType, UsageUpdated
 from ..model.messages import AssistantMessage, TextPart
 from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome
-from ..ports.hook import HookDirective, HookPoint, LLMAfterContext, LLMBeforeContext
+from ..ports.hook_points import HookDirective, HookPoint
 from ..ports.llm import LLMRequest, LLMResponse
 from .model_call import CallStopped, ModelCall, NoReply, code_of
 from .running import RunContext
+
+if TYPE_CHECKING:
+    from ..ports import hook
+else:
+    hook = Late("loopwright.ports.hook")
 
 NO_SUMMARY = "(no summary was given)"
 
@@ -101,7 +109,7 @@ class ModelTurn:
 
     async def _hooked(self, request: LLMRequest) -> tuple[LLMRequest, LLMResponse | None, bool]:
         run = self.run
-        context = LLMBeforeContext(
+        context = hook.LLMBeforeContext(
             session_id=run.session_id,
             round_index=self.step.round,
             messages=list(run.state.messages),
@@ -137,7 +145,7 @@ class ModelTurn:
         run, paid, number = self.run, response.usage, len(failures) + 1
         drop_calls = self.step.wrap_up
         if run.kernel.hooks.has(HookPoint.LLM_AFTER):
-            context = LLMAfterContext(session_id=run.session_id, round_index=self.step.round, response=response)
+            context = hook.LLMAfterContext(session_id=run.session_id, round_index=self.step.round, response=response)
             try:
                 await run.kernel.hooks.run(HookPoint.LLM_AFTER, context)
             except HookFailedError as error:

@@ -41,14 +41,7 @@ from ..model.events import (
 from ..model.messages import UserMessage
 from ..model.records import InputSource, Record, SendFinished, SendPaused, UserMessageAdded
 from ..model.usage import NO_USAGE
-from ..ports.hook import (
-    CompletionContext,
-    HookDirective,
-    HookPoint,
-    RoundContext,
-    SessionEndContext,
-    SessionStartContext,
-)
+from ..ports.hook_points import HookDirective, HookPoint
 from ..ports.store import TakeItems
 from ..prompts import prompt
 from .journal import settled
@@ -56,8 +49,10 @@ from .model_turn import ModelTurn, Reply, TurnFailed, TurnSkipped, TurnStopped
 from .running import RunContext, before_append
 
 if TYPE_CHECKING:
+    from ..ports import hook
     from . import tool_batch
 else:
+    hook = Late("loopwright.ports.hook")
     tool_batch = Late("loopwright.engine.tool_batch")
 
 
@@ -157,7 +152,7 @@ class Run:
         context, hooks = self.context, self.kernel.hooks
         if not hooks.has(HookPoint.SESSION_START):
             return False
-        start = SessionStartContext(
+        start = hook.SessionStartContext(
             session_id=context.session_id,
             send_index=context.send.start.index,
             resumed=self.resumed,
@@ -173,7 +168,7 @@ class Run:
         context, hooks = self.context, self.kernel.hooks
         context.round = step.round
         if hooks.has(HookPoint.ROUND_START):
-            starting = RoundContext(
+            starting = hook.RoundContext(
                 session_id=context.session_id, round_index=step.round, messages=tuple(context.state.messages)
             )
             await hooks.run(HookPoint.ROUND_START, starting)
@@ -243,7 +238,7 @@ class Run:
 
     async def _veto(self, final_text: str) -> UserMessageAdded | None:
         """What a completion hook says to the model instead of letting the send end; None lets it end."""
-        completion = CompletionContext(
+        completion = hook.CompletionContext(
             session_id=self.context.session_id, round_index=self.context.round, final_text=final_text
         )
         await self.kernel.hooks.run(HookPoint.COMPLETION, completion)
@@ -327,7 +322,7 @@ class Run:
         context = self.context
         context.emit(AgentEventType.ROUND_COMPLETED, RoundCompleted, had_tools)
         if self.kernel.hooks.has(HookPoint.ROUND_END):
-            ended = RoundContext(
+            ended = hook.RoundContext(
                 session_id=context.session_id,
                 round_index=context.round,
                 messages=tuple(context.state.messages),
@@ -336,7 +331,7 @@ class Run:
             )
             await self._told(HookPoint.ROUND_END, ended)
 
-    async def _told(self, point: HookPoint, hook_context: RoundContext | SessionEndContext) -> None:
+    async def _told(self, point: HookPoint, hook_context: hook.RoundContext | hook.SessionEndContext) -> None:
         """Runs hooks that only look on; when the outcome is durable it is too late to fail it."""
         try:
             await self.kernel.hooks.run(point, hook_context)
@@ -350,7 +345,7 @@ class Run:
         context = self.context
         try:
             if self.kernel.hooks.has(HookPoint.SESSION_END):
-                ended = SessionEndContext(
+                ended = hook.SessionEndContext(
                     session_id=context.session_id, outcome=result.status, final_text=result.final_text
                 )
                 await self._told(HookPoint.SESSION_END, ended)

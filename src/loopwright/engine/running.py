@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..core.state import SendFacts, State
+from ..late import Late
 from ..model.errors import SessionFencedError, ToolNotFound
 from ..model.events import AgentEventType, EventData
 from ..model.messages import UserMessage
 from ..model.specs import ToolSpec
 from ..ports.cancellation import CancellationToken
-from ..ports.hook import HookPoint, MessageContext
+from ..ports.hook_points import HookPoint
 from ..ports.tool import ToolDefinition, ToolSource
 from .journal import Journal
 from .kernel import Kernel
+
+if TYPE_CHECKING:
+    from ..ports import hook
+else:
+    hook = Late("loopwright.ports.hook")
 
 _log = logging.getLogger("loopwright.run")
 
@@ -105,6 +112,6 @@ async def before_append(kernel: Kernel, session_id: str, message: UserMessage) -
     """The message after the hooks that see user messages before they are stored."""
     if not kernel.hooks.has(HookPoint.MESSAGE_APPEND):
         return message
-    context = MessageContext(session_id=session_id, message=message)
+    context = hook.MessageContext(session_id=session_id, message=message)
     await kernel.hooks.run(HookPoint.MESSAGE_APPEND, context)
     return context.message if isinstance(context.message, UserMessage) else message

@@ -1,19 +1,58 @@
 """Seams: one Protocol a file, frozen values in and out, with the promise written on it.
 
-Owns: what an implementer must keep. Must not know: any implementer.
+Owns: what an implementer must keep; the public names of `loopwright.ports`, resolved on first use. Must not know: any implementer.
 Read next: `store.py`, `llm.py`, `tool.py`, `hook.py`.
 """
 
-from .ambient import Ambient, RealAmbient
-from .artifact import Artifact, ArtifactStore
-from .cancellation import CancellationToken
-from .hook import HookContext, HookDirective, HookPoint
-from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
-from .settling import Settling
-from .shell import ShellBackend, ShellLaunch
-from .store import Head, InboxItem, NewSession, SessionQuery, Store, Transition
-from .store_admin import SchemaPolicy, SessionStore, StoreAdmin
-from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .ambient import Ambient, RealAmbient
+    from .artifact import Artifact, ArtifactStore
+    from .cancellation import CancellationToken
+    from .hook import HookContext
+    from .hook_points import HookDirective, HookPoint
+    from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
+    from .settling import Settling
+    from .shell import ShellBackend, ShellLaunch
+    from .store import Head, InboxItem, NewSession, SessionQuery, Store, Transition
+    from .store_admin import SchemaPolicy, SessionStore, StoreAdmin
+    from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
+
+_HOME = {
+    "Ambient": "ambient",
+    "Artifact": "artifact",
+    "ArtifactStore": "artifact",
+    "CancellationToken": "cancellation",
+    "Head": "store",
+    "HookContext": "hook",
+    "HookDirective": "hook_points",
+    "HookPoint": "hook_points",
+    "InboxItem": "store",
+    "InputNeeded": "tool",
+    "LLMRequest": "llm",
+    "LLMResponse": "llm",
+    "LLMService": "llm",
+    "LLMStreamChunk": "llm",
+    "NewSession": "store",
+    "RealAmbient": "ambient",
+    "SchemaPolicy": "store_admin",
+    "SessionQuery": "store",
+    "SessionStore": "store_admin",
+    "Settling": "settling",
+    "ShellBackend": "shell",
+    "ShellLaunch": "shell",
+    "Store": "store",
+    "StoreAdmin": "store_admin",
+    "ToolContext": "tool",
+    "ToolDefinition": "tool",
+    "ToolSource": "tool",
+    "Transition": "store",
+    "UnknownOutcome": "tool",
+}
 
 __all__ = [
     "Ambient",
@@ -46,3 +85,10 @@ __all__ = [
     "Transition",
     "UnknownOutcome",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{home}", __name__), name)

@@ -62,10 +62,11 @@ def records(execute: Execute, session_id: str, after: int, limit: int | None) ->
     start = max(after, 0)
     stop = position if limit is None else min(position, start + limit)
     first = key << 32
-    rows: list[Any] = []
+    found: list[StoredRecord] = []
     if start < stop:
-        rows = execute(sql.RECORDS, (first + start, first + stop)).fetchall()
-    found = [StoredRecord(id_ & _POSITION_MASK, kind, version, at, body) for id_, kind, version, at, body in rows]
+        # Row by row, not fetched as a whole: thousands of tuples at once would only give the garbage collector work.
+        rows = execute(sql.RECORDS, (first + start, first + stop))
+        found = [StoredRecord(id_ & _POSITION_MASK, kind, version, at, body) for id_, kind, version, at, body in rows]
     if len(found) != max(stop - start, 0) or (found and found[0].position != start):
         raise StoreCorruptError(
             f"journal of session {session_id!r} has {len(found)} of the records {start} to {stop - 1}; restore a backup"
