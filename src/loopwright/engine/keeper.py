@@ -100,12 +100,13 @@ class LeaseKeeper:
             self._thread.join(timeout=5.0)
 
     def _keep(self) -> None:
-        runner = asyncio.new_event_loop()
+        runner: asyncio.AbstractEventLoop | None = None
         idle = 0
         try:
             while not self._stop.wait(min(self._ttl_s / 3, INTERVAL_S)):
                 idle = 0 if self._held else idle + 1
                 if self._held:
+                    runner = runner or asyncio.new_event_loop()
                     self._look(runner)
                 elif idle > IDLE_LOOKS:
                     self._sleeping = True
@@ -116,7 +117,8 @@ class LeaseKeeper:
                     self._sleeping = False
                     idle = 0
         finally:
-            runner.close()
+            if runner is not None:
+                runner.close()
 
     def _look(self, runner: asyncio.AbstractEventLoop) -> None:
         held = dict(self._held)

@@ -11,8 +11,7 @@ import asyncio
 from ..core.calls import as_content
 from ..core.state import OpenCall
 from ..model.records import ToolFinished
-from ..ports.hook import BatchContext, DecideContext
-from ..ports.hook_points import HookDirective, HookPoint
+from ..ports.hook import BatchContext, DecideContext, HookDirective, HookPoint
 from .running import RunContext
 from .tool_call import ToolRun
 

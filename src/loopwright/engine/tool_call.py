@@ -31,8 +31,7 @@ from ..model.records import (
     ToolStarted,
 )
 from ..ports.cancellation import CancellationToken
-from ..ports.hook import ToolAfterContext, ToolBeforeContext, ToolErrorContext
-from ..ports.hook_points import HookDirective, HookPoint
+from ..ports.hook import HookDirective, HookPoint, ToolAfterContext, ToolBeforeContext, ToolErrorContext
 from ..ports.tool import InputNeeded, Reconcile, ToolDefinition, ToolHandlerResult, UnknownOutcome
 from ..prompts import prompt
 from .outputs import within_limit

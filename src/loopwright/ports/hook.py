@@ -15,7 +15,9 @@ from msgspec import Struct, field
 from ..model.messages import Message, ToolCall
 from ..model.records import Outcome
 from ..model.specs import ToolSpec
-from .hook_points import HookDirective
+from .hook_points import HookDirective as HookDirective
+from .hook_points import HookHandler as HookHandler
+from .hook_points import HookPoint as HookPoint
 from .llm import LLMResponse
 
 
