@@ -5,7 +5,7 @@ Must not know: how a provider writes them on the wire (see `transports/`).
 Read next: `records.py`.
 """
 
-from __future__ import annotations
+# Annotations are values here, not text: msgspec would compile each of them when it makes a decoder.
 
 import base64
 import binascii

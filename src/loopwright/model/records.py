@@ -7,7 +7,7 @@ a record *means* is a new version as well. Wire forms live for ever.
 Read next: `core/state.py`.
 """
 
-from __future__ import annotations
+# Annotations are values here, not text: msgspec would compile each of them when it makes a decoder.
 
 from typing import Any, Literal, TypeAlias
 

@@ -4,7 +4,7 @@ Owns: tool specs as the model sees them and structured-output specs. Must not kn
 Read next: `ports/llm.py` and `ports/tool.py`.
 """
 
-from __future__ import annotations
+# Annotations are values here, not text: msgspec would compile each of them when it makes a decoder.
 
 from typing import Any, Literal
 
