@@ -40,8 +40,10 @@ def snapshot(execute: Execute, read: Callable[[], T]) -> T:
         execute("COMMIT")
 
 
-SHORT_READ: Final = 2000
-"""Records that the event loop reads by itself; more would keep other sessions waiting."""
+SHORT_READ: Final = 2500
+"""Records that the event loop reads by itself, about a millisecond; more would keep other sessions waiting.
+
+A thousand messages with the starts and ends of their sends and the checkpoints among them are a few more than 2,000."""
 
 
 class LongReadError(Exception):
