@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         SessionPendingError,
         ToolFailure,
     )
-    from .model.events import AgentEvent, AgentEventType
+    from .model.event_types import AgentEventType
+    from .model.events import AgentEvent
     from .model.messages import AssistantMessage, FilePart, ImagePart, Message, TextPart, ToolCall, UserMessage
     from .model.specs import StructuredOutputSpec
     from .model.usage import Usage
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AgentEvent": "model.events",
     "AgentEventBus": "engine.bus",
-    "AgentEventType": "model.events",
+    "AgentEventType": "model.event_types",
     "AgentHooks": "engine.hooks",
     "AgentLoopConfig": "config",
     "AssistantMessage": "model.messages",

@@ -26,7 +26,6 @@ from .engine.turn import AS_SET, SendOptions
 from .late import Late
 from .model.codec import decode, encode
 from .model.errors import ConfigError, InvalidMessageError, LoopClosedError, StoreCorruptError
-from .model.events import AgentEvent
 from .model.messages import Message, MessageLike, UserMessage, as_message, is_blank
 from .model.records import Interaction, SessionCreated
 from .model.specs import StructuredOutputSpec
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from .engine.answers import Answers
     from .engine.inspection import SessionStats
     from .engine.recovery import Recovered
+    from .model.events import AgentEvent
     from .tools import registry, signature, validation
     from .transports import service_factory
 else:

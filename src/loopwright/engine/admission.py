@@ -25,7 +25,7 @@ from ..model.errors import (
     SessionPendingError,
     StoreError,
 )
-from ..model.events import AgentEventType, InboxQueued
+from ..model.event_types import AgentEventType
 from ..model.messages import UserMessage
 from ..model.records import Record, SendFinished, SendStarted, SessionCreated, UserMessageAdded
 from ..ports.store import InboxItem, MarkItem, Op, TakeItems
@@ -129,7 +129,7 @@ class Admission:
             session_id=session_id, item_id=item_id, queue_depth=queued.depth, duplicate=queued.duplicate
         )
         if not queued.duplicate:
-            self.kernel.emit(session_id, AgentEventType.INBOX_QUEUED, InboxQueued, item_id, queued.depth)
+            self.kernel.emit(session_id, AgentEventType.INBOX_QUEUED, item_id, queued.depth)
         elif queued.depth == 0:
             return receipt  # delivered before; a duplicate that still waits is run like a new one
         actor = ACTORS.find(store.identity, session_id)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..model.events import AgentEvent, AgentEventType
+from ..model.event_types import AgentEventType
 
-Subscriber: TypeAlias = Callable[[AgentEvent], Awaitable[None] | None]
+if TYPE_CHECKING:
+    from ..model.events import AgentEvent
+
+Subscriber: TypeAlias = "Callable[[AgentEvent], Awaitable[None] | None]"
 """Takes each event; a coroutine function runs in a task of its own, in order of its events."""
 
 _log = logging.getLogger("loopwright.events")

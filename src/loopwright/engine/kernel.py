@@ -6,15 +6,15 @@ Read next: `run.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from ..config import AgentLoopConfig
 from ..core.decide import Limits
-from ..model.events import AgentEvent, AgentEventType, EventData
+from ..late import Late
+from ..model.event_types import AgentEventType
 from ..ports.ambient import Ambient
 from ..ports.llm import LLMService
 from ..ports.store_admin import SessionStore
@@ -23,6 +23,11 @@ from .bus import AgentEventBus
 from .deadlines import Deadlines
 from .hooks import AgentHooks
 from .keeper import LeaseKeeper
+
+if TYPE_CHECKING:
+    from ..model import events
+else:
+    events = Late("loopwright.model.events")
 
 
 class Kernel(Struct, kw_only=True):
@@ -41,18 +46,16 @@ class Kernel(Struct, kw_only=True):
     events: int = 0
     """Events made so far: the `seq` of the newest one."""
 
-    def emit(
-        self, session_id: str, kind: AgentEventType, make: Callable[..., EventData], *args: Any, round_index: int = 0
-    ) -> None:
-        """Publishes `make(*args)`; without a subscriber of this kind nothing is made."""
+    def emit(self, session_id: str, kind: AgentEventType, *args: Any, round_index: int = 0) -> None:
+        """Publishes an event with the payload of its kind, made of `args`; without a subscriber nothing is made."""
         if kind not in self.bus.wanted:
             return
         self.events += 1
         self.bus.publish(
-            AgentEvent(
+            events.AgentEvent(
                 type=kind,
                 session_id=session_id,
-                data=make(*args),
+                data=events.PAYLOADS[kind](*args),
                 seq=self.events,
                 at=self.ambient.now(),
                 mono=self.ambient.monotonic(),

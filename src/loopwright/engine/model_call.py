@@ -23,17 +23,7 @@ from ..model.errors import (
     LLMTransientError,
     LoopwrightError,
 )
-from ..model.events import (
-    AgentEventType,
-    AttemptDiscarded,
-    EventData,
-    LLMCallCompleted,
-    LLMCallStarted,
-    LLMRetryAttempted,
-    StreamDelta,
-    StreamThinkDelta,
-    ToolArgumentsDelta,
-)
+from ..model.event_types import AgentEventType
 from ..model.records import AttemptFailed
 from ..model.usage import Usage
 from ..ports.cancellation import CancellationToken
@@ -112,7 +102,6 @@ class ModelCall:
                 return self._given_up(outcome, advice)
             self._emit(
                 AgentEventType.LLM_RETRY_ATTEMPTED,
-                LLMRetryAttempted,
                 self._attempt + 1,
                 policy.max_attempts,
                 code_of(outcome),
@@ -140,7 +129,7 @@ class ModelCall:
         kernel = self._kernel
         self._shown = 0
         if kernel.bus.wanted:
-            self._emit(AgentEventType.LLM_CALL_STARTED, LLMCallStarted, self._call_id, self._attempt, self._model)
+            self._emit(AgentEventType.LLM_CALL_STARTED, self._call_id, self._attempt, self._model)
         began = kernel.ambient.monotonic()
         outcome: LLMResponse | Stopped | TimedOut | Exception
         try:
@@ -186,13 +175,12 @@ class ModelCall:
 
     def _show(self, chunk: LLMStreamChunk) -> None:
         if chunk.text:
-            self._emit(AgentEventType.STREAM_DELTA, StreamDelta, self._call_id, chunk.text)
+            self._emit(AgentEventType.STREAM_DELTA, self._call_id, chunk.text)
         if chunk.reasoning:
-            self._emit(AgentEventType.STREAM_THINK_DELTA, StreamThinkDelta, self._call_id, chunk.reasoning)
+            self._emit(AgentEventType.STREAM_THINK_DELTA, self._call_id, chunk.reasoning)
         if (delta := chunk.tool_call) is not None:
             self._emit(
                 AgentEventType.TOOL_ARGUMENTS_DELTA,
-                ToolArgumentsDelta,
                 self._call_id,
                 delta.index,
                 delta.id,
@@ -223,14 +211,13 @@ class ModelCall:
         self._failures.append(AttemptFailed(self._round, self._attempt, code, message[:500], usage, self._model))
         self._done(duration, usage, code)
         if self._shown:
-            self._emit(AgentEventType.ATTEMPT_DISCARDED, AttemptDiscarded, self._call_id, self._shown)
+            self._emit(AgentEventType.ATTEMPT_DISCARDED, self._call_id, self._shown)
 
     def _done(self, duration: float, usage: Usage, code: str | None) -> None:
         if not self._kernel.bus.wanted:
             return
         self._emit(
             AgentEventType.LLM_CALL_COMPLETED,
-            LLMCallCompleted,
             self._call_id,
             self._attempt,
             self._model,
@@ -240,9 +227,9 @@ class ModelCall:
             code,
         )
 
-    def _emit(self, kind: AgentEventType, make: Callable[..., EventData], *args: object) -> None:
+    def _emit(self, kind: AgentEventType, *args: object) -> None:
         if kind in self._kernel.bus.wanted:
-            self._kernel.emit(self._session_id, kind, make, *args, round_index=self._round)
+            self._kernel.emit(self._session_id, kind, *args, round_index=self._round)
 
 
 _DELTAS = frozenset(

@@ -16,7 +16,7 @@ from ..core.decide import CallModel
 from ..core.pairing import problem
 from ..late import Late
 from ..model.errors import HookFailedError
-from ..model.events import AgentEventType, UsageUpdated
+from ..model.event_types import AgentEventType
 from ..model.messages import AssistantMessage, TextPart
 from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome
 from ..ports.hook_points import HookDirective, HookPoint
@@ -154,7 +154,7 @@ class ModelTurn:
             response = context.response
             drop_calls = drop_calls or context.directive is HookDirective.BREAK
         if AgentEventType.USAGE_UPDATED in run.kernel.bus.wanted:
-            run.emit(AgentEventType.USAGE_UPDATED, UsageUpdated, paid, run.send.usage + paid)
+            run.emit(AgentEventType.USAGE_UPDATED, paid, run.send.usage + paid)
         if not response.tool_calls and not response.text.strip() and response.finish_reason == "length":
             cost = AttemptFailed(self.step.round, number, "llm.cut_while_thinking", "", paid, response.model)
             return Reply(None, (*failures, cost), cut_while_thinking=True)

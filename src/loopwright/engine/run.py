@@ -27,17 +27,7 @@ from ..model.errors import (
     SessionGoneError,
     StoreError,
 )
-from ..model.events import (
-    AgentError,
-    AgentEventType,
-    InboxDelivered,
-    LLMDegraded,
-    LoopCancelled,
-    RoundCompleted,
-    RoundStarted,
-    RunEnded,
-    RunStarted,
-)
+from ..model.event_types import AgentEventType
 from ..model.messages import UserMessage
 from ..model.records import InputSource, Record, SendFinished, SendPaused, UserMessageAdded
 from ..model.usage import NO_USAGE
@@ -75,13 +65,13 @@ class Run:
         ends as cancelled, then the cancellation goes on.
         """
         context = self.context
-        context.emit(AgentEventType.RUN_STARTED, RunStarted, context.send.start.index, self.resumed)
+        context.emit(AgentEventType.RUN_STARTED, context.send.start.index, self.resumed)
         try:
             cancellation = await self._to_an_end()
         except LoopwrightError as error:
             self.journal.actor.forget()
-            context.emit(AgentEventType.AGENT_ERROR, AgentError, error.code, str(error))
-            context.emit(AgentEventType.RUN_ENDED, RunEnded, "failed", "", context.round, NO_USAGE, error.code)
+            context.emit(AgentEventType.AGENT_ERROR, error.code, str(error))
+            context.emit(AgentEventType.RUN_ENDED, "failed", "", context.round, NO_USAGE, error.code)
             raise
         result = result_of(context.state, self.error)
         await self._ended(result)
@@ -105,7 +95,7 @@ class Run:
         except Exception as error:  # noqa: BLE001 - the top of a run: whatever it is becomes the outcome
             self.error = error
             code = error.code if isinstance(error, LoopwrightError) else type(error).__name__
-            context.emit(AgentEventType.AGENT_ERROR, AgentError, code, text_of(error))
+            context.emit(AgentEventType.AGENT_ERROR, code, text_of(error))
             ending = Finish("failed", "", None, code, None, text_of(error))
         else:
             return None
@@ -175,7 +165,7 @@ class Run:
             if starting.directive is HookDirective.BREAK:
                 await self._finish(Finish("completed", context.send.answer))
                 return
-        context.emit(AgentEventType.ROUND_STARTED, RoundStarted, context.send.start.max_rounds)
+        context.emit(AgentEventType.ROUND_STARTED, context.send.start.max_rounds)
         reply = await ModelTurn(context, step).take()
         if isinstance(reply, TurnSkipped):
             await self._finish(Finish("completed", context.send.answer))
@@ -193,10 +183,10 @@ class Run:
         self.error = failed.error
         code, text = failed.code, str(failed.error)
         if failed.outcome == "degraded":
-            context.emit(AgentEventType.LLM_DEGRADED, LLMDegraded, failed.attempts, code, text)
+            context.emit(AgentEventType.LLM_DEGRADED, failed.attempts, code, text)
             final = f"[degraded: {text}]"
         else:
-            context.emit(AgentEventType.AGENT_ERROR, AgentError, code, text)
+            context.emit(AgentEventType.AGENT_ERROR, code, text)
             final = context.send.answer
         await self._finish(Finish(failed.outcome, final, None, code, None, text), also=failed.records)
 
@@ -266,7 +256,7 @@ class Run:
         # Not progress: a session that kills its process is found out even when somebody keeps talking to it.
         await self.journal.commit(records, ops=(TakeItems(ids),), progress=False)
         self.journal.actor.inbox_seen = max(self.journal.actor.inbox_seen, items[-1].seq)
-        self.context.emit(AgentEventType.INBOX_DELIVERED, InboxDelivered, ids)
+        self.context.emit(AgentEventType.INBOX_DELIVERED, ids)
 
     def _message(self, source: InputSource, detail: str) -> UserMessageAdded:
         return UserMessageAdded(UserMessage(prompt(source).replace("{detail}", detail)), source)
@@ -313,14 +303,14 @@ class Run:
             return
         self.journal.kernel.ambient.reach("end_early")
         if step.outcome == "cancelled":
-            context.emit(AgentEventType.LOOP_CANCELLED, LoopCancelled, step.error_message or "")
+            context.emit(AgentEventType.LOOP_CANCELLED, step.error_message or "")
             if self.journal.inbox_waiting:
                 self.journal.stop_among(await self.journal.waiting())  # taken with the end of the send
         await self._finish(step, also=[*also, *aborted(context.state, step.error_message or step.outcome)])
 
     async def _round_ended(self, *, had_tools: bool) -> None:
         context = self.context
-        context.emit(AgentEventType.ROUND_COMPLETED, RoundCompleted, had_tools)
+        context.emit(AgentEventType.ROUND_COMPLETED, had_tools)
         if self.kernel.hooks.has(HookPoint.ROUND_END):
             ended = hook.RoundContext(
                 session_id=context.session_id,
@@ -352,7 +342,6 @@ class Run:
         finally:  # a cancellation in a hook included: who saw the run start sees it end
             context.emit(
                 AgentEventType.RUN_ENDED,
-                RunEnded,
                 result.status,
                 result.final_text,
                 result.rounds,

@@ -7,13 +7,12 @@ Read next: `run.py`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..core.state import SendFacts, State
 from ..late import Late
 from ..model.errors import SessionFencedError, ToolNotFound
-from ..model.events import AgentEventType, EventData
+from ..model.event_types import AgentEventType
 from ..model.messages import UserMessage
 from ..model.specs import ToolSpec
 from ..ports.cancellation import CancellationToken
@@ -98,10 +97,10 @@ class RunContext:
             self.journal.actor.forget()
             raise SessionFencedError(self.session_id, epoch=lease.epoch, current_epoch=seen)
 
-    def emit(self, kind: AgentEventType, make: Callable[..., EventData], *args: object) -> None:
+    def emit(self, kind: AgentEventType, *args: object) -> None:
         """Publishes an event of this run."""
         if kind in self.kernel.bus.wanted:
-            self.kernel.emit(self.session_id, kind, make, *args, round_index=self.round)
+            self.kernel.emit(self.session_id, kind, *args, round_index=self.round)
 
     def note(self, text: str) -> None:
         """Something for the log that changes nothing."""

@@ -19,7 +19,7 @@ from ..model.errors import (
     ToolNotFound,
     ToolValidationError,
 )
-from ..model.events import AgentEventType, InputRequested, ToolCallCompleted, ToolCallFailed, ToolCallStarted
+from ..model.event_types import AgentEventType
 from ..model.messages import content_text
 from ..model.records import (
     Interaction,
@@ -189,7 +189,7 @@ class ToolRun:
             metadata=needed.metadata,
         )
         await self.run_context.journal.append([*self._riders(), QuestionAsked(interaction)])
-        self.run_context.emit(AgentEventType.INPUT_REQUESTED, InputRequested, interaction)
+        self.run_context.emit(AgentEventType.INPUT_REQUESTED, interaction)
 
     async def _execute(self) -> None:
         run, tool = self.run_context, self.tool
@@ -199,7 +199,7 @@ class ToolRun:
             await run.journal.alone([self.intent])
             self.intent = None
         await run.assure_lease()
-        run.emit(AgentEventType.TOOL_CALL_STARTED, ToolCallStarted, self.call.call.id, self.name, self.arguments)
+        run.emit(AgentEventType.TOOL_CALL_STARTED, self.call.call.id, self.name, self.arguments)
         limit = tool.timeout_s or run.kernel.config.tool_timeout_s
         for last in (False, True):
             context = HandlerContext(run, self.call, self.name, self.key)
@@ -350,10 +350,9 @@ class ToolRun:
         text = content_text(content)
         duration = run.kernel.ambient.monotonic() - self.began
         if failed:
-            run.emit(AgentEventType.TOOL_CALL_FAILED, ToolCallFailed, self.call.call.id, self.name, text)
+            run.emit(AgentEventType.TOOL_CALL_FAILED, self.call.call.id, self.name, text)
         run.emit(
             AgentEventType.TOOL_CALL_COMPLETED,
-            ToolCallCompleted,
             self.call.call.id,
             self.name,
             text,

@@ -1,47 +1,19 @@
 """Live signals for observers: lossy, never needed for correctness.
 
-Owns: the event kinds and their payloads. Must not know: who listens (`engine/bus.py`).
+Owns: the payloads and the envelope. Must not know: who listens (`engine/bus.py`).
 Read next: `docs/events.md`.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct, field
 
+from .event_types import AgentEventType as AgentEventType
 from .records import Interaction, Outcome
 from .usage import Usage
-
-
-class AgentEventType(StrEnum):
-    """Every kind of event."""
-
-    RUN_STARTED = "run_started"
-    RUN_ENDED = "run_ended"
-    ROUND_STARTED = "round_started"
-    ROUND_COMPLETED = "round_completed"
-    LLM_CALL_STARTED = "llm_call_started"
-    LLM_CALL_COMPLETED = "llm_call_completed"
-    LLM_RETRY_ATTEMPTED = "llm_retry_attempted"
-    LLM_DEGRADED = "llm_degraded"
-    ATTEMPT_DISCARDED = "attempt_discarded"
-    STREAM_DELTA = "stream_delta"
-    STREAM_THINK_DELTA = "stream_think_delta"
-    TOOL_ARGUMENTS_DELTA = "tool_arguments_delta"
-    TOOL_CALL_STARTED = "tool_call_started"
-    TOOL_CALL_COMPLETED = "tool_call_completed"
-    TOOL_CALL_FAILED = "tool_call_failed"
-    LOOP_CANCELLED = "loop_cancelled"
-    USAGE_UPDATED = "usage_updated"
-    STATUS_CHANGED = "status_changed"
-    FOLD_STATUS = "fold_status"
-    INBOX_QUEUED = "inbox_queued"
-    INBOX_DELIVERED = "inbox_delivered"
-    INPUT_REQUESTED = "input_requested"
-    AGENT_ERROR = "agent_error"
 
 
 class RunStarted(Struct, frozen=True, tag="run_started"):
@@ -250,6 +222,9 @@ EventData: TypeAlias = (
     | AgentError
 )
 """The payload of an event, one class a kind."""
+
+PAYLOADS: dict[str, type[EventData]] = {str(cls.__struct_config__.tag): cls for cls in get_args(EventData)}
+"""Kind → the class of its payload."""
 
 
 class AgentEvent(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,37 @@
+"""The kinds of events. Apart from their payloads, which nobody needs before somebody listens.
+
+Owns: the kinds. Must not know: payloads, listeners.
+Read next: `events.py`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class AgentEventType(StrEnum):
+    """Every kind of event."""
+
+    RUN_STARTED = "run_started"
+    RUN_ENDED = "run_ended"
+    ROUND_STARTED = "round_started"
+    ROUND_COMPLETED = "round_completed"
+    LLM_CALL_STARTED = "llm_call_started"
+    LLM_CALL_COMPLETED = "llm_call_completed"
+    LLM_RETRY_ATTEMPTED = "llm_retry_attempted"
+    LLM_DEGRADED = "llm_degraded"
+    ATTEMPT_DISCARDED = "attempt_discarded"
+    STREAM_DELTA = "stream_delta"
+    STREAM_THINK_DELTA = "stream_think_delta"
+    TOOL_ARGUMENTS_DELTA = "tool_arguments_delta"
+    TOOL_CALL_STARTED = "tool_call_started"
+    TOOL_CALL_COMPLETED = "tool_call_completed"
+    TOOL_CALL_FAILED = "tool_call_failed"
+    LOOP_CANCELLED = "loop_cancelled"
+    USAGE_UPDATED = "usage_updated"
+    STATUS_CHANGED = "status_changed"
+    FOLD_STATUS = "fold_status"
+    INBOX_QUEUED = "inbox_queued"
+    INBOX_DELIVERED = "inbox_delivered"
+    INPUT_REQUESTED = "input_requested"
+    AGENT_ERROR = "agent_error"
