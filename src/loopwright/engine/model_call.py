@@ -7,7 +7,7 @@ Read next: `core/retry.py` for the rule, `transports/` for services.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 from msgspec import Struct

@@ -80,11 +80,11 @@ class SqliteStore:
     ) -> None:
         absolute = os.path.join(os.getcwd(), os.fspath(path))
         self._file = DatabaseFile(absolute, durability, busy_wait_s, vfs)
-        prepare(self._file, schema)
+        connection = prepare(self._file, schema)
         status = os.stat(absolute)
         self._identity = f"sqlite:{status.st_dev}:{status.st_ino}"
         self._owner = ownership.new_owner()
-        self._own = self._native(self._connect)
+        self._own = CommitConnection(self._file, self._owner, connection)
         self._execute = self._own.execute
         self._writer = SqliteWorker("loopwright-sqlite-writer", self._file, self._connect)
         self._reader = SqliteWorker("loopwright-sqlite-reader", self._file, self._connect)

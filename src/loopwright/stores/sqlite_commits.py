@@ -65,9 +65,9 @@ Outcome: TypeAlias = Any
 class CommitConnection:
     """A connection that commits batches; one for the loop, one for the writer thread."""
 
-    def __init__(self, file: DatabaseFile, owner: str) -> None:
+    def __init__(self, file: DatabaseFile, owner: str, connection: apsw.Connection | None = None) -> None:
         self._file = file
-        self.connection = file.connect()
+        self.connection = connection or file.connect()
         self.execute = statements(self.connection)
         """The only cursor of this connection, so that a statement which was not read to its end is ended by the next
         one. Left open on a second cursor (held by a traceback, say) it would pin an old snapshot, and every later write

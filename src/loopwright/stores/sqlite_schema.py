@@ -42,14 +42,23 @@ class DatabaseFile(Struct, frozen=True):
 
     def connect(self) -> apsw.Connection:
         """A connection that neither waits nor checkpoints by itself; may be used by one thread at a time."""
-        connection = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=self.vfs, statementcachesize=200)
+        connection = self.open()
+        self.set_up(connection)
+        return connection
+
+    def open(self, *, create: bool = False) -> apsw.Connection:
+        """A connection as the driver makes it."""
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        return apsw.Connection(self.path, flags=flags, vfs=self.vfs, statementcachesize=200)
+
+    def set_up(self, connection: apsw.Connection) -> None:
+        """Makes it a connection as `connect` promises it."""
         # The built-in busy handler backs off to 100 ms and starves: `retrying` waits instead. Checkpoints run in the
         # writer thread: one that a commit drags along would stop the event loop for as long as the disk needs.
         connection.set_busy_timeout(0)
         connection.wal_autocheckpoint(0)
         # Even a first look can find the file locked: whoever is first after a crash recovers the log alone.
         self.retrying(lambda: self._set_up(statements(connection)))
-        return connection
 
     def retrying(self, attempt: Callable[[], T]) -> T:
         """Runs `attempt` again, with a small jitter, while another connection holds the lock; blocks the thread."""
@@ -95,8 +104,9 @@ def complete_ddl() -> str:
     return DDL + f"INSERT OR IGNORE INTO lw_schema VALUES ({SCHEMA_VERSION}, unixepoch('subsec'));\n"
 
 
-def prepare(file: DatabaseFile, policy: SchemaPolicy) -> None:
-    """Makes sure that the file is a writable database with our tables; raises typed errors, then nothing was changed."""
+def prepare(file: DatabaseFile, policy: SchemaPolicy) -> apsw.Connection:
+    """Makes sure that the file is a writable database with our tables; answers the connection by which it did, since
+    opening another one would read the schema again. Raises typed errors, then nothing was changed."""
     path, folder = file.path, os.path.dirname(file.path)
     if not os.path.isdir(folder):
         raise ConfigError(f"folder {folder} does not exist; create it, or give another path")
@@ -109,13 +119,14 @@ def prepare(file: DatabaseFile, policy: SchemaPolicy) -> None:
             f"{path} does not exist and schema is VERIFY; create it with this script", ddl=complete_ddl()
         )
     try:
-        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-        connection = apsw.Connection(file.path, flags=flags, vfs=file.vfs)
+        connection = file.open(create=create)
         try:
             file.retrying(lambda: _prepare(connection, file, create=create))
-        finally:
-            # Others follow at once: emptying the log in between would only cost two syncs.
+            file.set_up(connection)
+        except BaseException:
             shut(connection, as_killed=True)
+            raise
+        return connection
     except NATIVE_FAULTS as error:
         raise translate(error, file.path) from error
 
