@@ -135,14 +135,15 @@ def _prepare(connection: apsw.Connection, file: DatabaseFile, *, create: bool) -
     """Every step may find the file locked by another process that opens it: then all is done again from the start."""
     connection.set_busy_timeout(0)
     # A first read: whatever is wrong with the file as such shows here.
-    statements(connection)("PRAGMA schema_version").fetchall()
+    changes = statements(connection)("PRAGMA schema_version").fetchall()[0][0]
     if connection.readonly("main"):
         raise StoreReadOnlyError(f"{file.path} cannot be written; check owner and mode of file and folder")
     if create:
         # A commit writes whole pages, the journal's last one and the head's: half of SQLite's default is cheaper for
         # records up to 4 KB and costs nothing up to 8. No auto_vacuum: its pointer map would add a page to commits that
-        # allocate, and free pages are reused anyway. Both do nothing to a database that exists already.
-        statements(connection)("PRAGMA page_size = 2048; PRAGMA auto_vacuum = NONE")
+        # allocate, and free pages are reused anyway. Both do nothing to a database that exists already but cost time.
+        if not changes:
+            statements(connection)("PRAGMA page_size = 2048; PRAGMA auto_vacuum = NONE")
         statements(connection)("PRAGMA journal_mode = WAL").fetchall()
     if _version(connection, file.path) == SCHEMA_VERSION and not _missing(connection):
         return
