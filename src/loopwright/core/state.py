@@ -351,6 +351,22 @@ _STEPS: dict[type, Callable[[State, Any, float], None]] = {
 }
 
 
+FACTS_ONLY = frozenset(
+    str(kind.__struct_config__.tag)
+    for kind in (
+        SessionCreated,
+        SendStarted,
+        AttemptFailed,
+        ToolAbandoned,
+        SendPaused,
+        RunResumed,
+        SendFinished,
+        StateCheckpointed,
+    )
+)
+"""Kinds that say nothing to the model: while no call is open they change facts alone, and a later checkpoint has those."""
+
+
 def checkpoint_of(state: State) -> StateCheckpointed:
     """The record that stores all facts as of now. Only between rounds: open calls are not part of it."""
     assert not state.batch
