@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from .ports.cancellation import CancellationToken
     from .ports.hook_points import HookDirective, HookPoint
     from .ports.llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
-    from .ports.store_admin import SchemaPolicy, SessionStore
+    from .ports.schema_policy import SchemaPolicy
+    from .ports.store_admin import SessionStore
     from .ports.tool import InputNeeded, ToolContext, ToolDefinition, ToolHandlerResult
     from .stores.dsn import open_store
     from .tools.decorator import tool
@@ -68,7 +69,7 @@ _HOME = {
     "LLMTimeout": "model.errors",
     "LoopwrightError": "model.errors",
     "Message": "model.messages",
-    "SchemaPolicy": "ports.store_admin",
+    "SchemaPolicy": "ports.schema_policy",
     "SessionBusyError": "model.errors",
     "SessionFencedError": "model.errors",
     "SessionNotFoundError": "model.errors",

@@ -32,8 +32,8 @@ from .model.specs import StructuredOutputSpec
 from .ports.ambient import Ambient, RealAmbient
 from .ports.cancellation import Stop
 from .ports.llm import LLMService
+from .ports.schema_policy import SchemaPolicy
 from .ports.store import Durability, NewSession
-from .ports.store_admin import SchemaPolicy, SessionStore
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 from .stores.dsn import open_store
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .engine.inspection import SessionStats
     from .engine.recovery import Recovered
     from .model.events import AgentEvent
+    from .ports.store_admin import SessionStore
     from .tools import registry, signature, validation
     from .transports import service_factory
 else:

@@ -7,13 +7,19 @@ Read next: `engine/run.py`.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from ..late import Late
 from ..model.records import InputSource, Outcome
-from .output import Parsed, Unfit, Validate, parse_structured
 from .state import OpenCall, SendFacts, State
+
+if TYPE_CHECKING:
+    from . import output
+    from .output import Unfit, Validate
+else:
+    output = Late("loopwright.core.output")
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -112,8 +118,8 @@ def after_reply(send: SendFacts, limits: Limits, *, inbox_waiting: bool) -> Step
     spec = send.start.output
     if spec is None:
         return Finish("completed", text)
-    parsed = parse_structured(send.answer, spec, limits.validate)
-    if isinstance(parsed, Parsed):
+    parsed = output.parse_structured(send.answer, spec, limits.validate)
+    if isinstance(parsed, output.Parsed):
         return Finish("completed", send.answer, parsed.value)
     return _unfit(send, parsed, limits)
 

@@ -17,7 +17,6 @@ from ..late import Late
 from ..model.event_types import AgentEventType
 from ..ports.ambient import Ambient
 from ..ports.llm import LLMService
-from ..ports.store_admin import SessionStore
 from ..ports.tool import ToolSource
 from .bus import AgentEventBus
 from .deadlines import Deadlines
@@ -26,6 +25,7 @@ from .keeper import LeaseKeeper
 
 if TYPE_CHECKING:
     from ..model import events
+    from ..ports.store_admin import SessionStore
 else:
     events = Late("loopwright.model.events")
 

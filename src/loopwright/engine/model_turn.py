@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from ..core.calls import with_unique_ids
 from ..core.decide import CallModel
 from ..core.pairing import problem
 from ..late import Late
@@ -25,8 +24,10 @@ from .model_call import CallStopped, ModelCall, NoReply, code_of
 from .running import RunContext
 
 if TYPE_CHECKING:
+    from ..core import calls
     from ..ports import hook
 else:
+    calls = Late("loopwright.core.calls")
     hook = Late("loopwright.ports.hook")
 
 NO_SUMMARY = "(no summary was given)"
@@ -180,5 +181,5 @@ def _kept(response: LLMResponse, *, drop_calls: bool) -> AssistantMessage:
         return response.message()
     if drop_calls:
         return AssistantMessage((TextPart(response.text.strip() or NO_SUMMARY),))
-    calls = with_unique_ids(response.tool_calls)
-    return msgspec.structs.replace(response, tool_calls=calls).message()
+    unique = calls.with_unique_ids(response.tool_calls)
+    return msgspec.structs.replace(response, tool_calls=unique).message()

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never
 
-from ..core.calls import aborted, text_of
 from ..core.decide import CallModel, Finish, Idle, Limits, Pause, RunTools, Say, TakeInbox, after_reply, decide
 from ..core.result import StatefulResult, result_of
 from ..core.state import SendFacts, with_reply
@@ -33,16 +32,19 @@ from ..model.records import InputSource, Record, SendFinished, SendPaused, UserM
 from ..model.usage import NO_USAGE
 from ..ports.hook_points import HookDirective, HookPoint
 from ..ports.store import TakeItems
-from ..prompts import prompt
 from .journal import settled
 from .model_turn import ModelTurn, Reply, TurnFailed, TurnSkipped, TurnStopped
 from .running import RunContext, before_append
 
 if TYPE_CHECKING:
+    from .. import prompts
+    from ..core import calls
     from ..ports import hook
     from . import tool_batch
 else:
+    calls = Late("loopwright.core.calls")
     hook = Late("loopwright.ports.hook")
+    prompts = Late("loopwright.prompts")
     tool_batch = Late("loopwright.engine.tool_batch")
 
 
@@ -95,8 +97,8 @@ class Run:
         except Exception as error:  # noqa: BLE001 - the top of a run: whatever it is becomes the outcome
             self.error = error
             code = error.code if isinstance(error, LoopwrightError) else type(error).__name__
-            context.emit(AgentEventType.AGENT_ERROR, code, text_of(error))
-            ending = Finish("failed", "", None, code, None, text_of(error))
+            context.emit(AgentEventType.AGENT_ERROR, code, calls.text_of(error))
+            ending = Finish("failed", "", None, code, None, calls.text_of(error))
         else:
             return None
         _, cancellation = await settled(self._end_early(ending))
@@ -118,7 +120,7 @@ class Run:
                     batch = await tool_batch.run_batch(context, step.calls)
                     self.held |= batch.held
                     if batch.ended:
-                        left = aborted(context.state, "a hook ended the send")
+                        left = calls.aborted(context.state, "a hook ended the send")
                         await self._finish(Finish("completed", context.send.answer), also=left)
                     elif not context.state.batch:
                         await self._round_ended(had_tools=True)
@@ -235,7 +237,7 @@ class Run:
         if completion.directive is not HookDirective.SKIP:
             return None
         return UserMessageAdded(
-            UserMessage(text_of(completion.message) if completion.message else prompt("veto")), "veto"
+            UserMessage(calls.text_of(completion.message) if completion.message else prompts.prompt("veto")), "veto"
         )
 
     async def _take_inbox(self) -> None:
@@ -259,7 +261,7 @@ class Run:
         self.context.emit(AgentEventType.INBOX_DELIVERED, ids)
 
     def _message(self, source: InputSource, detail: str) -> UserMessageAdded:
-        return UserMessageAdded(UserMessage(prompt(source).replace("{detail}", detail)), source)
+        return UserMessageAdded(UserMessage(prompts.prompt(source).replace("{detail}", detail)), source)
 
     async def _say(self, step: Say) -> None:
         await self.journal.commit([self._message(step.source, step.detail)])
@@ -306,7 +308,7 @@ class Run:
             context.emit(AgentEventType.LOOP_CANCELLED, step.error_message or "")
             if self.journal.inbox_waiting:
                 self.journal.stop_among(await self.journal.waiting())  # taken with the end of the send
-        await self._finish(step, also=[*also, *aborted(context.state, step.error_message or step.outcome)])
+        await self._finish(step, also=[*also, *calls.aborted(context.state, step.error_message or step.outcome)])
 
     async def _round_ended(self, *, had_tools: bool) -> None:
         context = self.context

@@ -9,24 +9,30 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from ..core.calls import aborted
 from ..core.result import StatefulResult, result_of
 from ..core.state import State
+from ..late import Late
 from ..model.errors import AgentUnavailableError, CancellationRequested, PoisonedError
 from ..model.records import Record, RunResumed, SendFinished
 from ..model.specs import StructuredOutputSpec
 from ..ports.cancellation import CancellationToken, Stop
 from ..ports.tool import ToolSource
 from .actor import Actor
-from .handback import hand_back_later
 from .journal import POISON_LIMIT, Journal
 from .kernel import Kernel
 from .run import Run
 from .running import RunContext
+
+if TYPE_CHECKING:
+    from ..core import calls
+    from . import handback
+else:
+    calls = Late("loopwright.core.calls")
+    handback = Late("loopwright.engine.handback")
 
 
 class SendOptions(Struct, frozen=True, kw_only=True):
@@ -47,7 +53,7 @@ class SendOptions(Struct, frozen=True, kw_only=True):
 AS_SET = SendOptions()
 """Nothing is overridden."""
 
-Begun: TypeAlias = StatefulResult | Callable[[], Awaitable[StatefulResult]]
+Begun: TypeAlias = "StatefulResult | Callable[[], Awaitable[StatefulResult]]"
 """A result that is there already, or the run to be awaited."""
 
 
@@ -81,7 +87,7 @@ class Turn:
             unsubscribe()
             if (lease := self.journal.lease) is not None:
                 self.journal.drop_lease()
-                hand_back_later(self.kernel, self.actor.session_id, lease)
+                handback.hand_back_later(self.kernel, self.actor.session_id, lease)
             self.journal.hear_nothing()  # the two refer to each other: freed at once, not by the garbage collector
 
     def _follow(self, stop: Stop) -> Callable[[], None]:
@@ -127,7 +133,7 @@ class Turn:
         text = f"the session stopped its process {takeovers} times without progress; open calls: {names}"
         rounds = state.active.rounds if state.active is not None else 0
         finished = SendFinished(outcome="failed", rounds=rounds, error_code=PoisonedError.code, error_message=text)
-        await self.journal.commit([*aborted(state, text), finished], sync=True, release=True)
+        await self.journal.commit([*calls.aborted(state, text), finished], sync=True, release=True)
         return result_of(state, PoisonedError(text))
 
     def _fenced(self) -> None:
@@ -155,7 +161,7 @@ def healing(state: State, reason: str = "a new input was sent instead") -> list[
         error_code=CancellationRequested.code,
         error_message=reason,
     )
-    return [*aborted(state, reason), finished]
+    return [*calls.aborted(state, reason), finished]
 
 
 def _nothing() -> None:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from .hook import HookContext
     from .hook_points import HookDirective, HookPoint
     from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
+    from .schema_policy import SchemaPolicy
     from .settling import Settling
     from .shell import ShellBackend, ShellLaunch
     from .store import Head, InboxItem, NewSession, SessionQuery, Store, Transition
-    from .store_admin import SchemaPolicy, SessionStore, StoreAdmin
+    from .store_admin import SessionStore, StoreAdmin
     from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
 
 _HOME = {
@@ -39,7 +40,7 @@ _HOME = {
     "LLMStreamChunk": "llm",
     "NewSession": "store",
     "RealAmbient": "ambient",
-    "SchemaPolicy": "store_admin",
+    "SchemaPolicy": "schema_policy",
     "SessionQuery": "store",
     "SessionStore": "store_admin",
     "Settling": "settling",

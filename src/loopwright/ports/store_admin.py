@@ -1,28 +1,19 @@
 """The seam to what operators do with a store, outside of runs.
 
-Owns: schema policy, opening and closing, deletion, checks. Must not know: SQL.
+Owns: opening and closing, deletion, checks. Must not know: SQL.
 Read next: `store.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from enum import StrEnum
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from .artifact import ArtifactStore
+from .schema_policy import SchemaPolicy as SchemaPolicy
 from .store import Store
-
-
-class SchemaPolicy(StrEnum):
-    """What opening a database may do to its tables."""
-
-    AUTO_CREATE = "auto_create"
-    """Create missing tables and run pending migrations."""
-    VERIFY = "verify"
-    """Change nothing; raise `StoreSchemaError` with the exact DDL when something is missing."""
 
 
 class UncertainCall(Struct, frozen=True):

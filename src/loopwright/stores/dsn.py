@@ -10,11 +10,14 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..model.errors import ConfigError
+from ..ports.schema_policy import SchemaPolicy
 from ..ports.store import Durability
-from ..ports.store_admin import SchemaPolicy, SessionStore
+
+if TYPE_CHECKING:
+    from ..ports.store_admin import SessionStore
 
 # A scheme has two letters or more, so that a drive letter stays a path.
 _SCHEME: Final = r"(?s)([A-Za-z][A-Za-z0-9.+-]+):(.*)"

@@ -18,7 +18,7 @@ import apsw
 
 from ..late import Late
 from ..model.errors import LoopwrightError, StoreUnavailableError
-from ..ports.artifact import Artifact
+from ..ports.schema_policy import SchemaPolicy
 from ..ports.settling import Settling
 from ..ports.store import (
     Acquire,
@@ -37,7 +37,6 @@ from ..ports.store import (
     StoredRecord,
     Transition,
 )
-from ..ports.store_admin import SchemaPolicy, StoreProblem, UncertainCall
 from . import ownership, sqlite_reads
 from .binding import LoopBinding
 from .sqlite_commits import CommitConnection, Offer, release
@@ -51,6 +50,8 @@ from .sqlite_writes import SqliteWrites
 if TYPE_CHECKING:
     import hashlib
 
+    from ..ports.artifact import Artifact
+    from ..ports.store_admin import StoreProblem, UncertainCall
     from . import ledger, sqlite_artifacts, sqlite_upkeep
 else:
     hashlib = Late("hashlib")

@@ -15,8 +15,8 @@ import apsw
 from msgspec import Struct
 
 from ..model.errors import ConfigError, StoreReadOnlyError, StoreSchemaError
+from ..ports.schema_policy import SchemaPolicy
 from ..ports.store import Durability
-from ..ports.store_admin import SchemaPolicy
 from .sqlite_faults import NATIVE_FAULTS, translate
 from .sqlite_statements import DDL, SCHEMA_VERSION, TABLES
 
