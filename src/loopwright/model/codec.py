@@ -28,7 +28,7 @@ FORMATS: dict[tuple[str, int], int] = {}
 CURRENT_FORMAT = max(FORMATS.values(), default=1)
 """The newest journal format that this version reads and writes."""
 
-KINDS: dict[type, str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(Record)}
+KINDS: dict[type[Record], str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(Record)}
 """The name of each kind of record, as it is stored."""
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -37,7 +37,7 @@ UPGRADES: dict[tuple[str, int], Upgrade] = {}
 """(kind, version) → the pure step that makes the JSON object of the next version."""
 
 _encoder = msgspec.json.Encoder()
-_classes: dict[str, type[Record]] = {str(cls.__struct_config__.tag): cls for cls in get_args(Record)}
+_classes: dict[str, type[Record]] = {name: kind for kind, name in KINDS.items()}
 _decoders: dict[str, msgspec.json.Decoder[Record]] = {}
 """By kind, each made for the first record of its kind: a new process reads a few kinds, and making one takes its time."""
 
