@@ -14,11 +14,8 @@ from typing import Final
 from msgspec import structs
 
 from ..model.errors import (
-    InboxMovedError,
     InvariantError,
-    SessionBusyError,
     SessionExistsError,
-    SessionFencedError,
     SessionGoneError,
     SessionMovedError,
     SessionNotFoundError,
@@ -50,6 +47,7 @@ from ..ports.store import (
 )
 from . import ownership
 from .derived import fresh_head
+from .guard import check
 
 WAITING: Final = -1
 """The position of an inbox item that nobody took yet."""
@@ -149,19 +147,17 @@ class MemoryRules:
 
     def _check(self, transition: Transition, data: SessionData) -> bool:
         """Raises without having written anything; answers whether the acquire takes the lease from a dead owner."""
-        head, lease, takeover = data.head, transition.lease, False
-        if isinstance(lease, Acquire):
-            if head.owner not in {None, self._owner}:
-                left = self._expires_in_s(head.owner)
-                if left > 0:
-                    raise SessionBusyError(head.session_id, str(head.owner), left)
-                takeover = True
-        elif head.owner is None or head.epoch != lease.epoch or data.token != lease.token:
-            raise SessionFencedError(head.session_id, epoch=lease.epoch, current_epoch=head.epoch)
-        if head.position != transition.expect:
-            raise SessionMovedError(head.session_id, expected=transition.expect, actual=head.position)
-        if transition.if_inbox is not None and head.inbox_seq != transition.if_inbox:
-            raise InboxMovedError(head.session_id, head.inbox_seq)
+        head = data.head
+        takeover = check(
+            transition,
+            self._owner,
+            self._expires_in_s,
+            position=head.position,
+            epoch=head.epoch,
+            token=data.token,
+            owner=head.owner,
+            inbox_seq=head.inbox_seq,
+        )
         if transition.ops:
             self._check_ops(transition, data)
         return takeover

@@ -12,11 +12,8 @@ from typing import Final, TypeAlias
 from msgspec import structs
 
 from ..model.errors import (
-    InboxMovedError,
     InvariantError,
-    SessionBusyError,
     SessionExistsError,
-    SessionFencedError,
     SessionGoneError,
     SessionMovedError,
     SessionNotFoundError,
@@ -32,7 +29,6 @@ from ..ports.store import (
     Enqueued,
     Head,
     InboxItem,
-    Lease,
     MarkItem,
     NewSession,
     Op,
@@ -45,6 +41,7 @@ from ..ports.store import (
 from . import ownership
 from . import sqlite_statements as sql
 from .derived import fresh_head
+from .guard import check
 from .sqlite_schema import Execute
 
 HEARTBEAT_SPARE: Final = 1.25
@@ -73,8 +70,17 @@ class SqliteWrites:
         """See `Store.commit`."""
         self.touched = False
         guard = self._guard(transition.session_id)
-        takeover = self._check(transition, guard)
-        key, position, epoch, _, _, inbox_seq, status, takeovers, updated_at = guard
+        key, position, epoch, token, owner, inbox_seq, status, takeovers, updated_at = guard
+        takeover = check(
+            transition,
+            self._owner,
+            self._remaining_s,
+            position=position,
+            epoch=epoch,
+            token=token,
+            owner=owner,
+            inbox_seq=inbox_seq,
+        )
         records, lease, change = transition.records, transition.lease, transition.head
         if isinstance(lease, Acquire):
             epoch += 1
@@ -129,27 +135,6 @@ class SqliteWrites:
     def forget_heartbeat(self) -> None:
         """After a rollback: the row that was thought to be written may not be there."""
         self._alive_until = 0.0
-
-    def _check(self, transition: Transition, guard: Guard) -> bool:
-        """Raises what stands against a transition, in the order that the port promises; nothing is written yet.
-
-        Answers whether it takes the lease of a dead owner.
-        """
-        _, position, epoch, token, owner, inbox_seq, _, _, _ = guard
-        lease, takeover = transition.lease, False
-        if isinstance(lease, Lease):
-            if lease.token != token or lease.epoch != epoch:
-                raise SessionFencedError(transition.session_id, epoch=lease.epoch, current_epoch=epoch)
-        elif owner is not None and owner != self._owner:
-            left = self._remaining_s(owner)
-            if left > 0:
-                raise SessionBusyError(transition.session_id, owner, left)
-            takeover = True
-        if position != transition.expect:
-            raise SessionMovedError(transition.session_id, expected=transition.expect, actual=position)
-        if transition.if_inbox is not None and transition.if_inbox != inbox_seq:
-            raise InboxMovedError(transition.session_id, inbox_seq)
-        return takeover
 
     def _guard(self, session_id: str) -> Guard:
         guard: Guard | None = self._execute(sql.GUARD, (session_id,)).fetchone()
