@@ -25,12 +25,12 @@ from .engine.kernel import Kernel
 from .engine.turn import AS_SET, SendOptions
 from .late import Late
 from .model.codec import decode, encode
-from .model.errors import ConfigError, InvalidMessageError, LoopClosedError, StoreCorruptError
+from .model.errors import ConfigError, InvalidMessageError, LoopClosedError, StoreCorruptError, StoreReadOnlyError
 from .model.messages import Message, MessageLike, UserMessage, as_message, is_blank
 from .model.records import Interaction, SessionCreated
 from .model.specs import StructuredOutputSpec
 from .ports.ambient import Ambient, RealAmbient
-from .ports.cancellation import Stop
+from .ports.cancellation import CancellationToken, Stop
 from .ports.llm import LLMService
 from .ports.schema_policy import SchemaPolicy
 from .ports.store import Durability, NewSession
@@ -220,7 +220,7 @@ class StatefulAgentLoop:
                 max_output_tokens=max_output_tokens,
                 output=_output_spec(schema),
                 heal_pending=heal_pending,
-                stop=stop,
+                stop=_source_of_stop(stop),
             )
         else:
             options = AS_SET
@@ -246,7 +246,7 @@ class StatefulAgentLoop:
         user = _user_message(message)
         with self._counted():
             item = item_id or self._kernel.ambient.new_id("item")
-            return await self._admission.follow_up(session_id, user, item, SendOptions(stop=stop))
+            return await self._admission.follow_up(session_id, user, item, SendOptions(stop=_source_of_stop(stop)))
 
     async def resume(self, session_id: str, *, tools: ToolSource | None = None, stop: Stop = None) -> StatefulResult:
         """Continues an interrupted send; without one, runs once more without new input.
@@ -257,7 +257,7 @@ class StatefulAgentLoop:
         A session that waits for a person or host returns that result unchanged.
         """
         with self._counted():
-            return await self._admission.resume(session_id, SendOptions(registry=tools, stop=stop))
+            return await self._admission.resume(session_id, SendOptions(registry=tools, stop=_source_of_stop(stop)))
 
     async def recover(self, *, limit: int = 1000) -> list[Recovered]:
         """Finds and continues every interrupted session of this agent whose process is gone; several run side by side."""
@@ -356,10 +356,21 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
+def _source_of_stop(stop: Stop) -> Stop:
+    """Before anything is accepted: what cannot stop a run is an error and not silence."""
+    return stop if stop is None else CancellationToken.from_any(stop)
+
+
 def _path(dsn: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
     if dsn is not None:
         return dsn
-    os.makedirs(".loopwright", exist_ok=True)
+    try:
+        os.makedirs(".loopwright", exist_ok=True)
+    except OSError as error:
+        where = os.path.join(os.getcwd(), ".loopwright")
+        raise StoreReadOnlyError(
+            f"{where} cannot be made ({error.strerror}); pass dsn= for a place of your own"
+        ) from error
     return os.path.join(".loopwright", "sessions.db")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -200,12 +203,27 @@ def test_missing_tables_are_named_with_the_ddl_when_nothing_may_be_changed(tmp_p
     assert "CREATE TABLE" in caught.value.ddl
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    folder = tmp_path / "closed"
-    folder.mkdir(mode=0o500)
+@pytest.fixture
+def closed_folder() -> Iterator[Path]:
+    """A folder that this process cannot write: the superuser, who may write everywhere, becomes somebody else."""
+    with tempfile.TemporaryDirectory(suffix="closed") as name:
+        os.chmod(name, 0o555)
+        user = os.geteuid()
+        if user == 0:
+            os.seteuid(65534)
+        yield Path(name)
+        os.seteuid(user)
+        os.chmod(name, 0o700)
+
+
+def test_a_folder_that_cannot_be_written_is_named(closed_folder: Path) -> None:
     with pytest.raises(StoreReadOnlyError, match="closed"):
-        opened(folder / "app.db")
+        opened(closed_folder / "app.db")
+
+
+def test_a_folder_where_the_default_store_cannot_be_made_is_named(closed_folder: Path) -> None:
+    with contextlib.chdir(closed_folder), pytest.raises(StoreReadOnlyError, match=r"closed.*dsn="):
+        StatefulAgentLoop(llm="echo:")
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:

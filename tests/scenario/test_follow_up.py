@@ -184,3 +184,22 @@ async def test_a_follow_up_to_a_session_of_another_agent_is_refused_before_it_is
     with pytest.raises(AgentUnavailableError):
         await other.follow_up("hello", session_id=sid)
     assert (await other.store.lookup(sid)).waiting == ()
+
+
+async def test_what_was_said_to_a_run_that_was_stopped_is_said_before_the_next_message(stage: Stage) -> None:
+    world, listener = Slow(), Listener()
+    loop = stage.loop(calls(("wait", {})), "done", tools=[world.wait])
+    sid = await loop.new_session()
+    task = asyncio.create_task(loop.send("go", session_id=sid))
+    await world.started.wait()
+    await loop.follow_up("earlier", session_id=sid, item_id="f1")
+    await loop.stop(sid)
+    assert (await task).status == "cancelled"
+    assert (await loop.get_session_stats(sid)).waiting == 1
+
+    loop.event_bus.subscribe(listener)
+    assert (await loop.send("later", session_id=sid)).final_text == "done"
+    assert texts(await loop.get_messages(sid))[-3:] == ["user: earlier", "user: later", "assistant: done"]
+    assert listener.kinds("inbox_delivered") == ["inbox_delivered"]
+    assert (await loop.get_session_stats(sid)).waiting == 0
+    assert (await loop.follow_up("earlier", session_id=sid, item_id="f1")).duplicate  # type: ignore[union-attr]

@@ -11,6 +11,7 @@ import pytest
 from tests.scenario.conftest import Counting, Listener, Stage, asked, said, texts
 
 from loopwright import CancellationToken, LLMStreamChunk, ToolContext, tool
+from loopwright.model.errors import ConfigError
 from loopwright.model.records import AttemptFailed, ToolAbandoned, ToolFinished
 from loopwright.testing import calls, gated
 
@@ -298,3 +299,15 @@ async def test_another_process_stops_a_run_within_two_and_a_half_seconds(stage: 
     assert (result.status, result.error_message) == ("cancelled", "from far away")
     assert (await loop.send("more", session_id=sid)).final_text == "alive"
     world.let_go()
+
+
+@pytest.mark.parametrize("stop", [True, 3, "now"])
+async def test_what_cannot_stop_a_run_is_refused_before_anything_is_stored(stage: Stage, stop: Any) -> None:
+    loop = stage.loop()
+    sid = await loop.new_session()
+    for work in (loop.send("x", session_id=sid, stop=stop), loop.follow_up("x", session_id=sid, stop=stop)):
+        with pytest.raises(ConfigError, match="stop must be"):
+            await work
+    with pytest.raises(ConfigError, match="stop must be"):
+        await loop.resume(sid, stop=stop)
+    assert await loop.get_messages(sid) == ()

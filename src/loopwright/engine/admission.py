@@ -28,11 +28,12 @@ from ..model.errors import (
 from ..model.event_types import AgentEventType
 from ..model.messages import UserMessage
 from ..model.records import Record, SendFinished, SendStarted, SessionCreated, UserMessageAdded
+from ..ports.ambient import breathe
 from ..ports.store import InboxItem, MarkItem, Op, TakeItems
 from .actor import ACTORS, Actor, TurnOf
 from .journal import check_known, settled
 from .kernel import Kernel
-from .running import before_append
+from .running import before_append, said
 from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing
 
 T = TypeVar("T")
@@ -41,6 +42,9 @@ _log = logging.getLogger("loopwright.admission")
 
 _UNHEARD = frozenset({"failed", "degraded", "hit_round_limit", "budget_exceeded"})
 """Outcomes after which a waiting follow-up gets a send of its own; who stopped a run wanted silence."""
+
+BREATH = 32
+"""Sends after which everything else that is ready runs first: where neither model nor store waits, nothing else would."""
 
 MAX_MOVES = 50
 """How often another writer may get ahead of one admission before it gives up."""
@@ -51,15 +55,13 @@ class Admission:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self._sends = 0
 
     async def send(self, session_id: str, message: UserMessage, options: SendOptions) -> StatefulResult:
         """Accepts an input and runs it; see `StatefulAgentLoop.send`."""
 
-        item_id = options.send_id
-
         async def begin(turn: Turn) -> Begun:
-            nonlocal item_id
-            if item_id is not None and (known := await self._known(turn, item_id)) is not None:
+            if options.send_id is not None and (known := await self._known(turn, options.send_id)) is not None:
                 return known
             await self._load(turn)
             state = turn.journal.state
@@ -71,12 +73,9 @@ class Admission:
                 elif state.active.paused or policy == "raise":
                     raise pending_error(session_id, state)
                 else:
-                    # The id outlives this attempt: when somebody else takes that send over first, the next attempt
-                    # finds the input where this one left it.
-                    item_id = item_id or self.kernel.ambient.new_id("item")
-                    return await self._into_interrupted(turn, message, item_id)
+                    return await self._into_interrupted(turn, message, options)
             shown = await before_append(self.kernel, session_id, message)
-            return await self._open(turn, [UserMessageAdded(shown)], healed=healed)
+            return await self._open_after_earlier(turn, UserMessageAdded(shown), healed)
 
         return await self._begin_and_run(session_id, options, begin)
 
@@ -146,12 +145,18 @@ class Admission:
             await self._load(turn, fresh=True)
             state = turn.journal.state
             if state.active is not None:
-                return None if state.active.paused else await turn.take_over("a follow-up arrived")
+                if state.active.paused:
+                    return None
+                old = await turn.take_over("a follow-up arrived")
+                return functools.partial(self._own_after, turn, old, item_id)
             items = await turn.journal.waiting()
             return await self._from_inbox(turn) if any(i.kind != "stop" for i in items) else None
 
         async with self._turn(session_id) as actor:
-            begun = await self._admitted(actor, options, begin)
+            try:
+                begun = await self._admitted(actor, options, begin)
+            except SessionBusyError:
+                return receipt  # accepted, and somebody who began meanwhile will take it
             if begun is None:
                 return receipt
             return await ended(begun)
@@ -184,6 +189,9 @@ class Admission:
     async def _begin_and_run(
         self, session_id: str, options: SendOptions, begin: Callable[[Turn], Awaitable[Begun]]
     ) -> StatefulResult:
+        self._sends += 1
+        if self._sends % BREATH == 0:
+            await breathe()
         async with self._turn(session_id) as actor:
             begun = await self._admitted(actor, options, begin)
             result = await ended(begun)
@@ -257,6 +265,19 @@ class Admission:
         turn.journal.stop_floor = done.inbox_seq
         return turn.run
 
+    async def _open_after_earlier(self, turn: Turn, message: UserMessageAdded, healed: Sequence[Record]) -> Begun:
+        """The same for a message that comes after those which wait in the inbox: they are said first, in one commit."""
+        journal = turn.journal
+        items = await journal.waiting() if journal.inbox_waiting else ()
+        if not items:
+            return await self._open(turn, [message], healed=healed)
+        earlier = await said(self.kernel, journal.session_id, items)
+        ids = tuple([item.item_id for item in items])
+        begun = await self._open(turn, [*earlier, message], healed=healed, ops=(TakeItems(ids),))
+        journal.actor.inbox_seen = max(journal.actor.inbox_seen, items[-1].seq)
+        self.kernel.emit(journal.session_id, AgentEventType.INBOX_DELIVERED, ids)
+        return begun
+
     def _start(self, turn: Turn) -> SendStarted:
         """The record with every limit of a new send."""
         options, config = turn.options, self.kernel.config
@@ -277,15 +298,25 @@ class Admission:
         """A send whose input is what waits in the inbox: it is taken at the first boundary, under the lease."""
         return await self._open(turn, [])
 
-    async def _into_interrupted(self, turn: Turn, message: UserMessage, item_id: str) -> Begun:
-        """Hands the input to the interrupted send, which goes on and takes it at its next boundary."""
+    async def _into_interrupted(self, turn: Turn, message: UserMessage, options: SendOptions) -> Begun:
+        """Hands the input to the interrupted send, which goes on and takes it at its next boundary.
+
+        The send is taken over first: who loses it to another process has stored nothing.
+        """
         kernel = self.kernel
+        old = await turn.take_over("a new input arrived")
+        item_id = options.send_id or kernel.ambient.new_id("item")
         item = InboxItem(item_id, "message", encode(message), kernel.ambient.now())
         kernel.ambient.reach("inbox.before")
-        queued = await kernel.store.enqueue(turn.actor.session_id, item)
+        try:
+            queued, cancelled = await settled(kernel.store.enqueue(turn.actor.session_id, item))
+        except BaseException:
+            turn.let_go()
+            raise
         kernel.ambient.reach("inbox.after")
         turn.actor.inbox_seq = max(turn.actor.inbox_seq, queued.inbox_seq)
-        old = await turn.take_over("a new input arrived")
+        if cancelled is not None:
+            raise cancelled
         return functools.partial(self._own_after, turn, old, item_id)
 
     async def _own_after(self, turn: Turn, old: Begun, item_id: str) -> StatefulResult:
@@ -300,10 +331,16 @@ class Admission:
         if turn.token.cancelled:
             await self._withdrawn(turn, item_id)
             return result_of(turn.journal.state)
-        begun = await self._admitted(turn.actor, turn.options, functools.partial(self._known, send_id=item_id))
-        if begun is None:
-            return result
-        return await ended(begun)
+        begun = await self._patiently(turn, functools.partial(self._known, send_id=item_id))
+        return result if begun is None else await ended(begun)
+
+    async def _patiently(self, turn: Turn, begin: Callable[[Turn], Awaitable[T]]) -> T:
+        """The same for an input that is accepted already: another process that is ahead is waited for, however long."""
+        while True:
+            try:
+                return await self._admitted(turn.actor, turn.options, begin)
+            except SessionBusyError as busy:
+                await self.kernel.ambient.sleep(min(max(busy.expires_in_s, 0.02), 0.1))
 
     async def _withdrawn(self, turn: Turn, item_id: str) -> None:
         """Ends an input that its caller stopped before any send took it: a send of its own, cancelled at once."""
@@ -326,9 +363,13 @@ class Admission:
             return None
         await self._load(turn, fresh=True)
         state = turn.journal.state
-        if state.active is not None and (found.item_position < 0 or found.item_position > state.active.position):
-            return result_of(state) if state.active.paused else await turn.take_over("the same input was sent again")
-        if found.item_position < 0:
+        waits = found.item_position < 0
+        if state.active is not None and (waits or found.item_position > state.active.position):
+            if state.active.paused:
+                return result_of(state)
+            old = await turn.take_over("the same input was sent again")
+            return functools.partial(self._own_after, turn, old, send_id) if waits else old
+        if waits:
             return await self._from_inbox(turn)
         return await self._result_at(turn.actor.session_id, found.item_position)
 

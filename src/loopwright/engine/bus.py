@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..model.errors import ConfigError
 from ..model.event_types import AgentEventType
 
 if TYPE_CHECKING:
@@ -41,8 +42,11 @@ class AgentEventBus:
         self.dropped = 0
 
     def subscribe(self, handler: Subscriber, event_type: AgentEventType | str | None = None) -> Callable[[], None]:
-        """Adds a subscriber for one type or, without it, all; returns how to unsubscribe."""
-        kind = AgentEventType(event_type) if event_type is not None else None
+        """Adds a subscriber for one type or, without it, all; returns how to unsubscribe.
+
+        Raises: `ConfigError` for a type that does not exist.
+        """
+        kind = None if event_type is None else _kind(event_type)
         group = self._all if kind is None else self._by_type.setdefault(kind, [])
         group.append(handler)
         self._update()
@@ -107,3 +111,10 @@ class _Queue:
                     await made
             except Exception:  # noqa: BLE001 - the observer boundary: a subscriber cannot hurt a run
                 _log.exception("an event subscriber raised; the run is not affected")
+
+
+def _kind(name: AgentEventType | str) -> AgentEventType:
+    try:
+        return AgentEventType(name)
+    except ValueError as error:
+        raise ConfigError(f"unknown event type {name!r}; there are {', '.join(AgentEventType)}") from error

@@ -1,14 +1,15 @@
 """Time limits that are nearly never reached, at the price of a set's entry each.
 
 Owns: `Deadlines`. Must not know: what is limited.
-Why: a timer of the event loop costs as much as a good part of a turn, and nearly every model call ends long before its
+Why: a timer of the event loop costs as much as a good part of a turn, and nearly every model call and tool call ends long before its
 limit. Here one timer, set for the earliest, looks after all of them.
-Read next: `interrupting.py`.
+Read next: `stopping.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 from typing import Protocol
 
 
@@ -52,7 +53,8 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self._at = at
-        self._timer = loop.call_at(at, self._look, loop)
+        # In no context of its own: it must not keep alive what the send that happened to set it carries around.
+        self._timer = loop.call_at(at, self._look, loop, context=Context())
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None

@@ -31,6 +31,8 @@ class SessionStats(Struct, frozen=True, kw_only=True):
     updated_at: float
     """UTC epoch seconds."""
     takeovers: int
+    waiting: int
+    """Messages in the inbox that no send took yet: the next one says them first."""
 
 
 async def read_state(store: Store, session_id: str) -> State:
@@ -54,8 +56,9 @@ async def pending_of(store: Store, session_id: str) -> tuple[tuple[ToolCall, ...
 
 
 async def stats_of(store: Store, session_id: str) -> SessionStats:
-    """Figures from the head alone."""
-    head = (await store.lookup(session_id)).head
+    """Figures from the head and the inbox alone."""
+    found = await store.lookup(session_id)
+    head = found.head
     return SessionStats(
         session_id=session_id,
         status=head.status,
@@ -66,4 +69,5 @@ async def stats_of(store: Store, session_id: str) -> SessionStats:
         created_at=head.created_at,
         updated_at=head.updated_at,
         takeovers=head.takeovers,
+        waiting=sum(item.kind != "stop" for item in found.waiting),
     )

@@ -7,8 +7,7 @@ Read next: `core/retry.py` for the rule, `transports/` for services.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable
 
 from msgspec import Struct
 
@@ -28,11 +27,8 @@ from ..model.records import AttemptFailed
 from ..model.usage import Usage
 from ..ports.cancellation import CancellationToken
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
-from .interrupting import interruptible
 from .kernel import Kernel
-from .stopping import Stopped, TimedOut
-
-T = TypeVar("T")
+from .stopping import Stopped, TimedOut, Won, race
 
 
 class Replied(Struct, frozen=True):
@@ -108,7 +104,7 @@ class ModelCall:
                 str(outcome),
                 advice.wait_s,
             )
-            slept = await self._interruptible(ambient.sleep(advice.wait_s), token, None)
+            slept = await race(ambient.sleep(advice.wait_s), token, self._kernel.deadlines, timeout_s=None, grace_s=0.0)
             if isinstance(slept, Stopped):
                 return CallStopped(slept.reason, tuple(self._failures))
             if policy.total_timeout_s is not None:
@@ -134,10 +130,11 @@ class ModelCall:
         outcome: LLMResponse | Stopped | TimedOut | Exception
         try:
             kernel.ambient.reach("model.before")
-            outcome = await self._interruptible(self._work(), token, left_s)
+            raced = await race(
+                self._work(), token, kernel.deadlines, timeout_s=left_s, grace_s=kernel.config.stop_grace_s
+            )
             kernel.ambient.reach("model.after")
-            if isinstance(outcome, LLMResponse):
-                outcome = self._checked(outcome)
+            outcome = self._checked(raced.value) if isinstance(raced, Won) else raced
         except Exception as error:  # noqa: BLE001 - a host's service may raise anything; the retry rule judges it
             outcome = error
         duration = kernel.ambient.monotonic() - began
@@ -146,12 +143,6 @@ class ModelCall:
             return outcome
         self._fail(outcome, duration)
         return outcome
-
-    def _interruptible(
-        self, work: Coroutine[Any, Any, T], token: CancellationToken, left_s: float | None
-    ) -> Awaitable[T | Stopped | TimedOut]:
-        kernel = self._kernel
-        return interruptible(work, token, kernel.deadlines, timeout_s=left_s, grace_s=kernel.config.stop_grace_s)
 
     async def _work(self) -> LLMResponse:
         service = self._kernel.llm

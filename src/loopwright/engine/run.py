@@ -15,7 +15,6 @@ from ..core.decide import CallModel, Finish, Idle, Limits, Pause, RunTools, Say,
 from ..core.result import StatefulResult, result_of
 from ..core.state import SendFacts, with_reply
 from ..late import Late
-from ..model.codec import decode
 from ..model.errors import (
     CancellationRequested,
     HookFailedError,
@@ -34,7 +33,7 @@ from ..ports.hook_points import HookDirective, HookPoint
 from ..ports.store import TakeItems
 from .journal import settled
 from .model_turn import ModelTurn, Reply, TurnFailed, TurnSkipped, TurnStopped
-from .running import RunContext, before_append
+from .running import RunContext, said
 
 if TYPE_CHECKING:
     from .. import prompts
@@ -247,13 +246,7 @@ class Run:
             raise CancellationRequested(stop)
         if not items:
             return
-        records: list[Record] = []
-        context_id = self.context.session_id
-        for item in items:
-            if item.kind == "stop":
-                continue  # meant for a run that is over
-            message = await before_append(self.kernel, context_id, decode(item.body, UserMessage))
-            records.append(UserMessageAdded(message, "inbox", (item.item_id,)))
+        records = await said(self.kernel, self.context.session_id, items)
         ids = tuple([i.item_id for i in items])
         # Not progress: a session that kills its process is found out even when somebody keeps talking to it.
         await self.journal.commit(records, ops=(TakeItems(ids),), progress=False)

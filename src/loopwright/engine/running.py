@@ -7,16 +7,20 @@ Read next: `run.py`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..core.state import SendFacts, State
 from ..late import Late
+from ..model.codec import decode
 from ..model.errors import SessionFencedError, ToolNotFound
 from ..model.event_types import AgentEventType
 from ..model.messages import UserMessage
+from ..model.records import Record, UserMessageAdded
 from ..model.specs import ToolSpec
 from ..ports.cancellation import CancellationToken
 from ..ports.hook_points import HookPoint
+from ..ports.store import InboxItem
 from ..ports.tool import ToolDefinition, ToolSource
 from .journal import Journal
 from .kernel import Kernel
@@ -105,6 +109,17 @@ class RunContext:
     def note(self, text: str) -> None:
         """Something for the log that changes nothing."""
         _log.warning("session %s: %s", self.session_id, text)
+
+
+async def said(kernel: Kernel, session_id: str, items: Sequence[InboxItem]) -> list[Record]:
+    """The messages among inbox items, as records, after the hooks saw them."""
+    records: list[Record] = []
+    for item in items:
+        if item.kind == "stop":
+            continue  # meant for a run that is over
+        message = await before_append(kernel, session_id, decode(item.body, UserMessage))
+        records.append(UserMessageAdded(message, "inbox", (item.item_id,)))
+    return records
 
 
 async def before_append(kernel: Kernel, session_id: str, message: UserMessage) -> UserMessage:

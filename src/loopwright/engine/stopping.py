@@ -1,18 +1,18 @@
 """Racing work against stop, deadline and the caller's own cancellation.
 
-Owns: `race`, for work that may do anything and must never hold a run. Must not know: what the work is.
-Read next: `tool_call.py`; `interrupting.py` for work that answers to cancellation.
+Owns: `race`, the only place where the engine waits for foreign code. Must not know: what the work is.
+Read next: `model_call.py`, `tool_call.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
 from ..ports.cancellation import CancellationToken
 from .deadlines import Deadlines
+from .eager import start
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ async def race(
     loop = asyncio.get_running_loop()
     contest: _Contest[T] = _Contest(loop)
     first = contest.first
-    task = _start(loop, _carry(work, first))
+    task = start(loop, _carry(work, first))
     if first.done():
         return await _verdict(first.result(), task, grace_s)
 
@@ -136,17 +136,6 @@ async def _carry(work: Coroutine[Any, Any, T], first: asyncio.Future[Won[T] | st
         return
     if not first.done():
         first.set_result(won)
-
-
-if sys.version_info >= (3, 12):
-
-    def _start(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task whose first step is done at once: work that need not wait costs no turn of the loop."""
-        return asyncio.Task(work, loop=loop, eager_start=True)
-else:
-
-    def _start(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return loop.create_task(work)
 
 
 async def _wind_down(task: asyncio.Task[Any], grace_s: float) -> bool:

@@ -85,10 +85,14 @@ class Turn:
         finally:
             self.actor.token = None
             unsubscribe()
-            if (lease := self.journal.lease) is not None:
-                self.journal.drop_lease()
-                handback.hand_back_later(self.kernel, self.actor.session_id, lease)
+            self.let_go()
             self.journal.hear_nothing()  # the two refer to each other: freed at once, not by the garbage collector
+
+    def let_go(self) -> None:
+        """Gives back a lease that no last commit gave back; what is open stays open for whoever comes next."""
+        if (lease := self.journal.lease) is not None:
+            self.journal.drop_lease()
+            handback.hand_back_later(self.kernel, self.actor.session_id, lease)
 
     def _follow(self, stop: Stop) -> Callable[[], None]:
         """Lets the host's source of stops cancel this run."""

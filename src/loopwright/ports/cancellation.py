@@ -7,9 +7,14 @@ Read next: `tool.py` (handlers get a token), `engine/stopping.py` (how it races 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from typing import TypeAlias
+
+from ..model.errors import ConfigError
+
+_log = logging.getLogger("loopwright.run")
 
 POLL_S = 0.05
 """How often a `threading.Event` or a predicate is looked at; it bounds the delay of a stop from a thread."""
@@ -21,13 +26,14 @@ class CancellationToken:
     Thread-safe: `cancel` may be called from any thread; callbacks run in the thread that cancels.
     """
 
-    __slots__ = ("_callbacks", "_lock", "_reason", "_source")
+    __slots__ = ("_callbacks", "_complained", "_lock", "_reason", "_source")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._reason: str | None = None
         self._callbacks: dict[int, Callable[[str], None]] = {}
         self._source: Callable[[], bool] | None = None
+        self._complained = False
 
     @property
     def cancelled(self) -> bool:
@@ -37,6 +43,9 @@ class CancellationToken:
                 if self._source():
                     self.cancel("stop event was set")
             except Exception:  # noqa: BLE001 - a host's predicate is an observer: it cannot hurt a run
+                if not self._complained:  # it is asked again and again
+                    _log.exception("a stop predicate raised; as long as it does, nothing is stopped")
+                self._complained = True
                 return False
         return self._reason is not None
 
@@ -103,13 +112,21 @@ class CancellationToken:
 
     @classmethod
     def from_any(cls, source: Stop) -> CancellationToken:
-        """A token from a token (the same), an `asyncio.Event`, a `threading.Event`, a predicate or None (never)."""
+        """A token from a token (the same), an `asyncio.Event`, a `threading.Event`, a predicate or None (never).
+
+        Raises: `ConfigError` for anything else.
+        """
         if isinstance(source, CancellationToken):
             return source
         token = cls()
-        if source is None:
-            return token
-        token._source = source.is_set if isinstance(source, asyncio.Event | threading.Event) else source
+        if isinstance(source, asyncio.Event | threading.Event):
+            token._source = source.is_set
+        elif callable(source):
+            token._source = source
+        elif source is not None:
+            raise ConfigError(
+                f"stop must be a CancellationToken, an event or a function without arguments, not {source!r}"
+            )
         return token
 
 

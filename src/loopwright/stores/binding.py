@@ -13,21 +13,6 @@ from collections.abc import Callable
 from ..model.errors import StoreForkedError, UsageError
 
 
-class _ThisProcess:
-    """Cheaper to look at than the process id."""
-
-    forks = 0
-    """Grows in every forked child."""
-
-
-def _in_forked_child() -> None:
-    _ThisProcess.forks += 1
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_forked_child)
-
-
 class LoopBinding:
     """Binds an object to the event loop of its first use and to the process that made it."""
 
@@ -35,7 +20,7 @@ class LoopBinding:
         """`forget` drops what was offered on a loop that was closed before it came to it."""
         self._what = what
         self._forget = forget
-        self._pid, self._forks = os.getpid(), _ThisProcess.forks
+        self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
 
@@ -63,7 +48,7 @@ class LoopBinding:
         """Raises when the object was closed or its process is another one; any thread may ask."""
         if self.closed:
             raise UsageError(f"{self._what} is closed; open it again")
-        if self._forks != _ThisProcess.forks:
+        if os.getpid() != self._pid:
             raise StoreForkedError(
                 f"{self._what} was opened by process {self._pid} before it forked; open it anew in the child process"
             )

@@ -14,28 +14,27 @@ from ..ports.store import Lease, Transition
 
 def check(
     transition: Transition,
-    me: str,
     left_s: Callable[[str], float],
     *,
     position: int,
     epoch: int,
     token: bytes | None,
-    owner: str | None,
+    stranger: str | None,
     inbox_seq: int,
 ) -> bool:
     """Raises what `Store.commit` promises, in its order; answers whether the lease of a dead owner is taken.
 
-    The head's values must not change until the transition is written: they are read under its lock. `left_s` says how
-    long an owner that is not `me` is still alive.
+    The head's values must not change until the transition is written: they are read under its lock. `stranger` is the
+    head's owner unless that is the caller; `left_s` says how long it is still alive.
     """
     lease, takeover = transition.lease, False
     if isinstance(lease, Lease):
         if lease.token != token or lease.epoch != epoch:
             raise SessionFencedError(transition.session_id, epoch=lease.epoch, current_epoch=epoch)
-    elif owner is not None and owner != me:
-        left = left_s(owner)
+    elif stranger is not None:
+        left = left_s(stranger)
         if left > 0:
-            raise SessionBusyError(transition.session_id, owner, left)
+            raise SessionBusyError(transition.session_id, stranger, left)
         takeover = True
     if position != transition.expect:
         raise SessionMovedError(transition.session_id, expected=transition.expect, actual=position)

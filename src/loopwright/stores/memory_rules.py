@@ -150,12 +150,11 @@ class MemoryRules:
         head = data.head
         takeover = check(
             transition,
-            self._owner,
             self._expires_in_s,
             position=head.position,
             epoch=head.epoch,
             token=data.token,
-            owner=head.owner,
+            stranger=None if head.owner == self._owner else head.owner,
             inbox_seq=head.inbox_seq,
         )
         if transition.ops:

@@ -59,9 +59,14 @@ def translate(error: BaseException, path: str) -> LoopwrightError:
             )
 
 
+def _writable(folder: str) -> bool:
+    """As the user that the process is now, where the system can say that."""
+    return os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
 def _cannot_open(error: BaseException, path: str) -> LoopwrightError:
     folder = os.path.dirname(path)
-    if os.path.isdir(folder) and not os.access(folder, os.W_OK):
+    if os.path.isdir(folder) and not _writable(folder):
         return StoreReadOnlyError(
             f"folder {folder} cannot be written, and the database needs files beside it ({error})"
         )

@@ -73,12 +73,11 @@ class SqliteWrites:
         key, position, epoch, token, owner, inbox_seq, status, takeovers, updated_at = guard
         takeover = check(
             transition,
-            self._owner,
             self._remaining_s,
             position=position,
             epoch=epoch,
             token=token,
-            owner=owner,
+            stranger=None if owner == self._owner else owner,
             inbox_seq=inbox_seq,
         )
         records, lease, change = transition.records, transition.lease, transition.head

@@ -73,7 +73,7 @@ class ScriptedLLM:
 
     def __init__(self, steps: Iterable[Step] = (), *, model: str = "scripted") -> None:
         self._steps = list(steps)
-        self._model = model
+        self.model = model
         self._lock = threading.Lock()
         self._next = 0
         self._unexpected: list[LLMRequest] = []
@@ -174,7 +174,7 @@ class ScriptedLLM:
         read = sum(len(str(message).split()) for message in request.messages)
         written = len(text.split()) + sum(len(call.arguments.split()) + 1 for call in made)
         usage = Usage(read, written, calls=1, estimated=True)
-        return LLMResponse(text=text, tool_calls=made, finish_reason=finish, usage=usage, model=self._model)
+        return LLMResponse(text=text, tool_calls=made, finish_reason=finish, usage=usage, model=self.model)
 
 
 def _text(arguments: Mapping[str, Any] | str) -> str:

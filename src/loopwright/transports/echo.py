@@ -23,6 +23,7 @@ class EchoModel:
     """
 
     def __init__(self, reply: str | None = None, sleep_s: float = 0.0) -> None:
+        self.model = "echo"
         self._reply = reply
         self._sleep_s = sleep_s
         self._clock = RealAmbient()

@@ -10,6 +10,7 @@ import pytest
 from tests.waiting import until
 
 from loopwright.engine.bus import AgentEventBus
+from loopwright.model.errors import ConfigError
 from loopwright.model.events import AgentEvent, AgentEventType, StatusChanged, StreamDelta
 
 
@@ -43,7 +44,7 @@ def test_what_nobody_wants_need_not_be_made() -> None:
 
 
 def test_an_unknown_kind_is_an_error() -> None:
-    with pytest.raises(ValueError, match="nonsense"):
+    with pytest.raises(ConfigError, match="nonsense"):
         AgentEventBus().subscribe(lambda e: None, "nonsense")
 
 
