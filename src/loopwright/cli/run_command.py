@@ -85,7 +85,8 @@ def run(
     as_events: AsEvents = False,
     system: System = None,
     send_id: Annotated[
-        str | None, typer.Option("--send-id", metavar="ID", help="The same id again returns the stored result.")
+        str | None,
+        typer.Option("--send-id", metavar="ID", help="With --session: the same id again returns the stored result."),
     ] = None,
     agent: AgentName = DEFAULT_AGENT,
 ) -> None:
