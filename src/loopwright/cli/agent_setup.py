@@ -26,7 +26,7 @@ from ..transports.provider_config import OTHER_WAYS, LLMProviderConfig
 from ..transports.service_factory import config_of_model, create_llm_service_from_config
 from .journal_lines import record_of
 from .session_ids import resolved
-from .store_place import DEFAULT_DB, db_option, made_store
+from .store_place import DEFAULT_DB, check_there, db_option, made_store
 
 DEFAULT_AGENT: Final = "cli"
 """Sessions of the command are its own: those of other programs need the tools of those programs."""
@@ -112,13 +112,15 @@ class Agent(Struct, frozen=True):
 async def opened_agent(
     settings: AgentSettings, session_id: str | None, env: Mapping[str, str]
 ) -> AsyncGenerator[Agent]:
-    """A loop whose store is made when missing; the model settings must be complete.
+    """A loop whose store is made when it is missing and no session is named; the model settings must be complete.
 
     Where the options say nothing, a session that goes on takes the model, preset and workspace that it began with.
     """
     if session_id is None:  # before anything is made
         model_config(settings, env)
         _metadata(settings, {}, env)
+    else:
+        check_there(settings.db)
     store = made_store(settings.db)
     try:
         named = None if session_id is None else await resolved(store, session_id)

@@ -50,6 +50,12 @@ def shown(db: str) -> str:
     return db if path is None else os.path.normpath(path)
 
 
+def check_there(db: str) -> None:
+    """Raises: `ConfigError` when there is no store."""
+    if missing_file(db) is not None:
+        raise ConfigError(f"no store at {shown(db)}; `loopwright run{db_option(db)}` makes one, --db names another")
+
+
 def store_at(db: str, schema: SchemaPolicy) -> SessionStore:
     """Opens the store; errors name its file without detours."""
     path = file_of(db)
@@ -62,8 +68,7 @@ async def opened_store(db: str) -> AsyncGenerator[SessionStore]:
 
     Raises: `ConfigError` when there is none; `StoreReadOnlyError`, which says what to do instead.
     """
-    if missing_file(db) is not None:
-        raise ConfigError(f"no store at {shown(db)}; `loopwright run{db_option(db)}` makes one, --db names another")
+    check_there(db)
     try:
         store = store_at(db, SchemaPolicy.VERIFY)
     except StoreReadOnlyError as error:

@@ -87,7 +87,8 @@ def test_a_known_send_id_says_that_nothing_was_run(loopwright: CommandLine) -> N
         (("run", "endless", "--max-rounds", "2"), 4, "go on: loopwright sessions resume"),
         (("run", "refuse"), 1, "no such model (llm.request)"),
         (("run", "ask"), 3, "? Which colour? [red/blue]"),
-        (("run", "x", "--session", "nope"), 2, "no session 'nope' in this store"),
+        (("run", "x", "--session", "nope"), 2, "no store at .loopwright/sessions.db"),
+        (("run", "x", "--session", "nope", "--db", "memory:"), 2, "no session 'nope' in this store"),
         (("run",), 2, "nothing to do: give a prompt"),
         (("run", " "), 2, "the prompt is empty"),
         (("run", "x", "--json", "--events"), 2, "exclude each other"),
@@ -113,6 +114,7 @@ def test_exit_codes_are_stable_and_errors_say_what_to_do(
 
 
 def test_an_error_with_json_is_json_too(loopwright: CommandLine) -> None:
+    loopwright("run", "hello")
     done = loopwright("run", "x", "--session", "nope", "--json")
     assert (done.code, done.json["status"], done.json["error_code"]) == (2, "error", "session.not_found")
 

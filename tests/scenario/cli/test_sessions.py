@@ -8,7 +8,9 @@ import pytest
 from tests.scenario.cli.command_line import CommandLine, session_of
 
 
-@pytest.mark.parametrize("words", [("list",), ("list", "--json"), ("show", "x"), ("delete", "x", "--yes")])
+@pytest.mark.parametrize(
+    "words", [("list",), ("list", "--json"), ("show", "x"), ("delete", "x", "--yes"), ("resume", "x", "--answer", "y")]
+)
 def test_without_a_store_there_is_nothing_to_look_at_and_none_is_made(
     without_model: CommandLine, words: tuple[str, ...]
 ) -> None:
