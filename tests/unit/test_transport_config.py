@@ -112,7 +112,46 @@ def test_an_empty_environment_says_what_to_set() -> None:
     with pytest.raises(ConfigError) as caught:
         create_llm_service_from_env(env={})
     assert "LOOPWRIGHT_MODEL or OPENAI_MODEL" in str(caught.value)
-    assert "OPENAI_API_KEY" in str(caught.value)
+    assert "api_key" not in str(caught.value)  # whose key is needed is known once a provider was chosen
+
+
+def test_a_missing_key_names_the_variable_before_other_ways() -> None:
+    with pytest.raises(ConfigError, match=r"^api_key is missing: set OPENAI_API_KEY, or pass api_key="):
+        create_llm_service("openai:gpt-5-mini", env={})
+
+
+@pytest.mark.parametrize("env", [{}, {"OPENAI_API_KEY": "k"}, {"ANTHROPIC_API_KEY": "a"}])
+@pytest.mark.parametrize("model", ["nope:x", "vendor/model:tag"])
+def test_an_unknown_provider_in_the_environment_is_named_with_those_that_are_known(
+    env: dict[str, str], model: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        create_llm_service_from_env(env={**env, "LOOPWRIGHT_MODEL": model})
+    assert f"unknown provider {model.partition(':')[0]!r}; known are anthropic, azure" in str(caught.value)
+    assert "LOOPWRIGHT_PROVIDER or LOOPWRIGHT_BASE_URL" in str(caught.value)
+    with pytest.raises(ConfigError, match=r"unknown provider .* any other word needs base_url"):
+        create_llm_service(model, env=env)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"LOOPWRIGHT_PROVIDER": "openai", "OPENAI_API_KEY": "k"},
+        {"LOOPWRIGHT_PROVIDER": "openrouter", "OPENROUTER_API_KEY": "k"},
+        {"LOOPWRIGHT_BASE_URL": "http://127.0.0.1:1/v1"},
+        {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"},
+    ],
+)
+def test_a_plain_name_with_a_colon_is_a_model_where_provider_or_address_are_set(env: dict[str, str]) -> None:
+    config = LLMProviderConfig.from_env(env={**env, "LOOPWRIGHT_MODEL": "vendor/model:tag"})
+    assert config.model == "vendor/model:tag"
+    assert config.provider == env.get("LOOPWRIGHT_PROVIDER", "openai")
+
+
+def test_a_provider_without_an_address_of_its_own_may_be_named_in_the_environment() -> None:
+    env = {"LOOPWRIGHT_MODEL": "azure:mine", "LOOPWRIGHT_BASE_URL": "https://a/v1", "AZURE_OPENAI_API_KEY": "k"}
+    config = LLMProviderConfig.from_env(env=env)
+    assert (config.provider, config.model, config.api_key) == ("azure", "mine", "k")
 
 
 @pytest.mark.parametrize(
@@ -163,6 +202,15 @@ async def test_the_echo_is_deterministic_and_streams_words() -> None:
         env={"LOOPWRIGHT_PROVIDER": "echo", "LOOPWRIGHT_ECHO_REPLY": "hi", "LOOPWRIGHT_ECHO_SLEEP": "0.001"}
     )
     assert (await fixed.complete(ASK)).text == "hi"
+
+
+async def test_an_echo_by_model_string_follows_the_environment_too() -> None:
+    env = {"LOOPWRIGHT_ECHO_REPLY": "hi", "LOOPWRIGHT_ECHO_SLEEP": "0.001"}
+    assert config_of_model("echo:", env=env).extra == {"reply": "hi", "sleep_s": 0.001}
+    assert (await create_llm_service("echo:", env=env).complete(ASK)).text == "hi"
+    assert config_of_model("echo:", env=env, extra={}).extra == {}
+    with pytest.raises(ConfigError, match="LOOPWRIGHT_ECHO_SLEEP must be a number"):
+        config_of_model("echo:", env={"LOOPWRIGHT_ECHO_SLEEP": "long"})
 
 
 async def test_a_script_is_followed_step_by_step() -> None:

@@ -1,12 +1,11 @@
 """From options to a loop: the model, the store, the tools.
 
-Owns: what each setting falls back to, and that no store is made by looking at it. Must not know: terminals.
-Read next: `session_drive.py`.
+Owns: what each setting falls back to, and that nothing is made for a wrong one. Must not know: terminals.
+Read next: `store_place.py`, `session_drive.py`.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,16 +20,14 @@ from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError
 from ..model.records import SessionCreated
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
-from ..ports.store_admin import SchemaPolicy, SessionStore
-from ..stores.dsn import open_store
-from ..tools.presets import WORKSPACE_VARIABLE, create_default_tool_registry
-from ..transports.provider_config import LLMProviderConfig
+from ..ports.store_admin import SessionStore
+from ..tools.presets import PRESETS, WORKSPACE_VARIABLE, create_default_tool_registry
+from ..transports.provider_config import OTHER_WAYS, LLMProviderConfig
 from ..transports.service_factory import config_of_model, create_llm_service_from_config
-from ..transports.vendors import VENDORS
 from .journal_lines import record_of
 from .session_ids import resolved
+from .store_place import DEFAULT_DB, check_there, db_option, made_store
 
-DEFAULT_DB: Final = os.path.join(".loopwright", "sessions.db")
 DEFAULT_AGENT: Final = "cli"
 """Sessions of the command are its own: those of other programs need the tools of those programs."""
 
@@ -59,15 +56,13 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     def repeated(self) -> str:
         """The options that another command on the same session needs too, for the lines that say how to go on."""
         given: list[str] = []
-        if self.db != DEFAULT_DB:
-            given += ["--db", self.db]
         if self.base_url:
             given += ["--base-url", self.base_url]
         if self.agent != DEFAULT_AGENT:
             given += ["--agent", self.agent]
         if self.allow_bash:
             given.append("--allow-bash")
-        return "".join(f" {shlex.quote(word)}" for word in given)
+        return db_option(self.db) + "".join(f" {shlex.quote(word)}" for word in given)
 
 
 def model_config(settings: AgentSettings, env: Mapping[str, str]) -> LLMProviderConfig:
@@ -77,25 +72,14 @@ def model_config(settings: AgentSettings, env: Mapping[str, str]) -> LLMProvider
     """
     try:
         if settings.model:
-            _check_provider(settings, env)
             given: dict[str, Any] = {"base_url": settings.base_url} if settings.base_url else {}
             return config_of_model(settings.model, env=env, **given)
         if settings.base_url:
             env = {**env, "LOOPWRIGHT_BASE_URL": settings.base_url}
         return LLMProviderConfig.from_env(env=env)
     except ConfigError as error:
-        problems = "; ".join(error.problems).replace(": pass it, or set", ": set").replace(" and use from_env()", "")
+        problems = "; ".join(error.problems).replace(OTHER_WAYS, "").replace("needs base_url", "needs --base-url")
         raise ConfigError(f"{problems}; {EXAMPLE}") from error
-
-
-def _check_provider(settings: AgentSettings, env: Mapping[str, str]) -> None:
-    """A word that is no provider means a server of one's own, which needs an address."""
-    provider, colon, _ = (settings.model or "").partition(":")
-    address = settings.base_url or env.get("LOOPWRIGHT_BASE_URL")
-    if colon and provider and provider.lower() not in VENDORS and not address:
-        raise ConfigError(
-            f"unknown provider {provider!r}; known are {', '.join(sorted(VENDORS))}; any other word needs --base-url"
-        )
 
 
 class NoModel:
@@ -124,50 +108,27 @@ class Agent(Struct, frozen=True):
     """For a new session: what its next commands fall back to."""
 
 
-def file_of(db: str) -> Path | None:
-    """The file behind `--db`; None when it is not one."""
-    if db.startswith("sqlite:///"):
-        return Path(db.removeprefix("sqlite:///"))
-    return None if ":" in db.partition("/")[0] else Path(db)
-
-
-@asynccontextmanager
-async def opened_store(db: str) -> AsyncGenerator[SessionStore]:
-    """The store for looking at: neither made nor migrated. Raises: `ConfigError` when there is none."""
-    path = file_of(db)
-    if path is not None and not path.exists():
-        raise ConfigError(f"no store at {db}; `loopwright run` makes one, --db names another")
-    store = open_store(db, schema=SchemaPolicy.VERIFY)
-    try:
-        yield store
-    finally:
-        await store.aclose()
-
-
 @asynccontextmanager
 async def opened_agent(
     settings: AgentSettings, session_id: str | None, env: Mapping[str, str]
 ) -> AsyncGenerator[Agent]:
-    """A loop whose store is made when missing; the model settings must be complete.
+    """A loop whose store is made when it is missing and no session is named; the model settings must be complete.
 
     Where the options say nothing, a session that goes on takes the model, preset and workspace that it began with.
     """
-    if session_id is None:
-        model_config(settings, env)  # before anything is made
-    if settings.db == DEFAULT_DB:
-        os.makedirs(os.path.dirname(DEFAULT_DB), exist_ok=True)
-    store = open_store(settings.db)
+    if session_id is None:  # before anything is made
+        model_config(settings, env)
+        _metadata(settings, {}, env)
+    else:
+        check_there(settings.db)
+    store = made_store(settings.db)
     try:
         named = None if session_id is None else await resolved(store, session_id)
         begun_with = {} if named is None else await _begun_with(store, named)
         if settings.model is None and not any(env.get(name) for name in MODEL_VARIABLES):
             settings = msgspec.structs.replace(settings, model=begun_with.get("model"))
         config = model_config(settings, env)
-        metadata = {
-            "preset": settings.preset or begun_with.get("preset") or "core",
-            "workspace": str(_workspace(settings.workspace or begun_with.get("workspace"), env)),
-            "model": f"{config.provider}:{config.model}",
-        }
+        metadata = {**_metadata(settings, begun_with, env), "model": f"{config.provider}:{config.model}"}
         tools = create_default_tool_registry(
             metadata["preset"],  # type: ignore[arg-type]
             workspace=metadata["workspace"],
@@ -199,6 +160,18 @@ async def _begun_with(store: SessionStore, session_id: str) -> dict[str, str]:
         return msgspec.convert(found or {}, dict[str, str])
     except msgspec.ValidationError:
         return {}
+
+
+def _metadata(settings: AgentSettings, begun_with: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+    preset = settings.preset or begun_with.get("preset") or "core"
+    if preset not in PRESETS:
+        raise ConfigError(f"unknown preset {preset!r}; use {', '.join(PRESETS)}")
+    if settings.allow_bash and "bash" not in PRESETS[preset]:
+        raise ConfigError(f"--allow-bash does nothing with preset {preset}, which has no shell; use --preset core")
+    return {
+        "preset": preset,
+        "workspace": str(_workspace(settings.workspace or begun_with.get("workspace"), env)),
+    }
 
 
 def _workspace(given: str | None, env: Mapping[str, str]) -> Path:

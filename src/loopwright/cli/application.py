@@ -1,6 +1,6 @@
 """All commands in one application.
 
-Owns: how commands are called and how an error that reached the top is said. Must not know: what commands do.
+Owns: how commands are called, and that the process ends with their exit code. Must not know: what commands do.
 Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `doctor_command.py`.
 """
 
@@ -13,11 +13,10 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from ..model.errors import LoopwrightError, StoreSchemaError
 from .chat_command import chat
 from .doctor_command import doctor
-from .exit_codes import ExitCode, code_of_error, words_of
-from .plain_help import PlainCommand
+from .exit_codes import ExitCode
+from .plain_command import PlainCommand
 from .run_command import run
 from .session_commands import sessions_app
 from .standard_streams import unwritten
@@ -58,18 +57,12 @@ app.command(cls=PlainCommand)(doctor)
 
 
 def run_application(arguments: list[str] | None = None) -> None:
-    """Runs a command, by default with the arguments of this process; every typed error is one message and an exit code."""
+    """Runs a command, by default with the arguments of this process."""
     code: int | str | None = ExitCode.FAILED
     try:
         app(arguments, prog_name="loopwright")
     except SystemExit as leaving:
         code = leaving.code
-    except LoopwrightError as error:
-        text = words_of(error)
-        if isinstance(error, StoreSchemaError):
-            text = text.partition("\n")[0]
-        sys.stderr.write(f"loopwright: {text}\n")
-        code = code_of_error(error)
     except KeyboardInterrupt:
         code = ExitCode.CANCELLED
     except BrokenPipeError:

@@ -21,12 +21,13 @@ from ..core.result import FollowUpQueued, StatefulResult
 from ..model.errors import LoopwrightError, RetryLaterError, StoreError
 from ..model.records import Interaction
 from ..ports.cancellation import CancellationToken
-from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, Agent, AgentSettings, opened_agent
+from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
 from .exit_codes import words_of
-from .journal_lines import one_line, printable
+from .journal_lines import counted, one_line, printable, tokens_text
 from .options import AgentName, AllowBash, BaseUrl, Db, MaxRounds, Model, Preset, Session, System, Workspace
 from .screen import question_text
 from .session_drive import Drive, Work, ask_on_terminal, screen_for
+from .store_place import DEFAULT_DB
 from .type_ahead import TypeAhead
 
 HELP: Final = """\
@@ -168,8 +169,8 @@ class Conversation:
         if not self._session_id:
             return "no session yet: the first message makes it"
         stats = self._runner.run(agent.loop.get_session_stats(self._session_id))
-        figures = f"{stats.sends} sends, {stats.records} records, {stats.usage.total_tokens:,} tokens, {stats.status}"
-        return f"{self._session_id}: {figures}"
+        figures = f"{counted(stats.sends, 'send')}, {counted(stats.records, 'record')}, {tokens_text(stats.usage)}"
+        return f"{self._session_id}: {figures}, {stats.status}"
 
     def _run(self, agent: Agent, work: Work) -> None:
         drive = Drive(agent, self._settings, screen_for(model=agent.model.model))
@@ -178,7 +179,7 @@ class Conversation:
         except (RetryLaterError, StoreError):
             raise
         except LoopwrightError as error:
-            sys.stderr.write(f"loopwright: {words_of(error)}\n")
+            sys.stderr.write(f"loopwright: {words_of(error, self._settings)}\n")
             return
         self._waiting = result is not None and result.status == "waiting_for_input"
         if result is None:
@@ -207,4 +208,4 @@ class Conversation:
         try:
             await drive.agent.loop.follow_up(text, session_id=self._session_id)
         except LoopwrightError as error:
-            drive.screen.note(words_of(error), bad=True)
+            drive.screen.note(words_of(error, self._settings), bad=True)

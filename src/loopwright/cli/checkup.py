@@ -13,14 +13,14 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from ..engine.diagnosis import SessionFinding, examine_sessions
-from ..model.errors import ConfigError, LoopwrightError, StoreSchemaError
+from ..model.errors import ConfigError, LoopwrightError, StoreReadOnlyError, StoreSchemaError
 from ..ports.store_admin import SchemaPolicy, SessionStore, UncertainCall
-from ..stores.dsn import open_store
 from ..transports.provider_config import LLMProviderConfig
 from ..transports.vendors import vendor_of
-from .agent_setup import DEFAULT_AGENT, EXAMPLE, AgentSettings, file_of, model_config
-from .journal_lines import call_text
+from .agent_setup import DEFAULT_AGENT, EXAMPLE, AgentSettings, model_config
+from .journal_lines import call_text, counted
 from .sqlite_neighbours import is_old, neighbours_of, own_version, standard_version
+from .store_place import COPY_IT, db_option, file_of, missing_file, shown, store_at, why_not_made
 
 Grade = Literal["good", "note", "problem"]
 """good; worth knowing; something is wrong (exit code 1)."""
@@ -47,10 +47,10 @@ async def examine_all(db: str, settings: AgentSettings, env: Mapping[str, str]) 
 async def _store_part(db: str) -> list[CheckLine]:
     path = file_of(db)
     found = list(sqlite_part(path)) if path is not None else []
-    if path is not None and not path.exists():
-        return [CheckLine("store", "note", f"no store at {db} yet", "`loopwright run` makes it"), *found]
+    if (missing := missing_file(db)) is not None:
+        return [_missing_store(db, missing), *found]
     try:
-        store = open_store(db, schema=SchemaPolicy.VERIFY)
+        store = store_at(db, SchemaPolicy.VERIFY)
     except StoreSchemaError as error:
         words = str(error).partition("\n")[0]
         return [
@@ -58,10 +58,11 @@ async def _store_part(db: str) -> list[CheckLine]:
             *found,
         ]
     except LoopwrightError as error:
-        return [CheckLine("store", "problem", str(error), ""), *found]
+        todo = COPY_IT if isinstance(error, StoreReadOnlyError) else ""
+        return [CheckLine("store", "problem", str(error), todo), *found]
     try:
         size = f", {path.stat().st_size / 1024:,.0f} KiB" if path is not None else ""
-        found.insert(0, CheckLine("store", "good", f"{db} opens{size}; its tables are those of this version"))
+        found.insert(0, CheckLine("store", "good", f"{shown(db)} opens{size}; its tables are those of this version"))
         found += await _inside(store, db)
     finally:
         try:
@@ -69,6 +70,14 @@ async def _store_part(db: str) -> list[CheckLine]:
         except LoopwrightError as error:
             found.append(CheckLine("store", "problem", f"it cannot be closed: {error}", "restore a backup"))
     return found
+
+
+def _missing_store(db: str, path: Path) -> CheckLine:
+    words = f"no store at {shown(db)}"
+    if why := why_not_made(db, path):
+        todo = "make the folder or its mode right, or name another store with --db"
+        return CheckLine("store", "problem", f"{words}, and none can be made there: {why}", todo)
+    return CheckLine("store", "note", f"{words} yet", f"`loopwright run{db_option(db)}` makes it")
 
 
 async def _inside(store: SessionStore, db: str) -> list[CheckLine]:
@@ -81,7 +90,7 @@ async def _inside(store: SessionStore, db: str) -> list[CheckLine]:
         ]
         if not problems:
             found.append(CheckLine("integrity", "good", "pages, journals and heads are sound"))
-        found += sessions_part(await examine_sessions(store), "" if db == AgentSettings().db else f" --db {db}")
+        found += sessions_part(await examine_sessions(store), db_option(db))
         found += calls_part(await store.uncertain_calls())
     except LoopwrightError as error:
         found.append(CheckLine("integrity", "problem", str(error), "restore a backup, or save what can be read"))
@@ -102,7 +111,7 @@ def sqlite_part(path: Path | None) -> Iterator[CheckLine]:
             f"this Python's sqlite3 module has {standard_version()}, which can lose data when it writes to a busy file",
             "do not write to the store with it while agents run; reading is safe",
         )
-    for other in neighbours_of(path) if path is not None and path.exists() else ():
+    for other in neighbours_of(path) if path is not None else ():
         if other.old:
             words = f"process {other.pid} ({other.program}) has the store open with SQLite {other.version}"
             yield CheckLine("sqlite", "problem", words, "end it, or give it a SQLite of 3.51.3 or newer")
@@ -114,9 +123,10 @@ def sessions_part(findings: Sequence[SessionFinding], db_option: str) -> list[Ch
     """What was found in the sessions: how many are fine, and each that is not."""
     fine = sum(1 for finding in findings if finding.healthy)
     grade: Grade = "good" if fine == len(findings) else "note"
-    found = [CheckLine("sessions", grade, f"{fine} of {len(findings)} sessions are readable and sendable")]
+    found = [CheckLine("sessions", grade, f"{fine} of {counted(len(findings), 'session')} readable and sendable")]
     for finding in findings:
-        sid, detail = finding.session_id, f": {finding.detail}" if finding.detail else ""
+        sid = finding.session_id
+        detail = f": {finding.detail.removeprefix(f'session {sid!r}, ')}" if finding.detail else ""
         own = finding.agent_name == DEFAULT_AGENT
         match finding.condition:
             case "fine":

@@ -18,6 +18,7 @@ from ..model.records import AssistantMessageAdded, SendFinished, ToolFinished, T
 from ..model.usage import Usage
 from ..ports.store import StoredRecord
 from .demo_desk import LEDGER, OUTBOX, SUMMARY, TOTAL
+from .journal_lines import counted
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
@@ -69,9 +70,9 @@ def checks(evidence: Evidence) -> list[tuple[bool, str]]:
         (evidence.first_exit == -9, "the first process was really killed (SIGKILL), the second ended by itself"
          if evidence.second_exit == 0 else f"the second process ended with code {evidence.second_exit}"),
         (not again, f"none of the {len(finished_before)} calls finished before the kill was run again"),
-        (len(paid) == 1, f"the invoice was paid {len(paid)} time(s)"),
+        (len(paid) == 1, f"the invoice was paid {counted(len(paid), 'time')}"),
         (letters[:1] == ["uncertain"], "the model was told that the letter may or may not have gone out"),
-        (not rerun and len(posted) == 1, f"it looked, and the letter went out {len(posted)} time(s)"),
+        (not rerun and len(posted) == 1, f"it looked, and the letter went out {counted(len(posted), 'time')}"),
         (asked == answered and problem(evidence.state.messages) is None,
          f"all {asked} tool calls have exactly one answer; a provider would accept the conversation"),
         ([row.position for row in evidence.rows] == list(range(len(evidence.rows))), "the journal has no gap"),

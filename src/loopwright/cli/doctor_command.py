@@ -16,13 +16,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from .agent_setup import DEFAULT_DB, AgentSettings
+from .agent_setup import AgentSettings
 from .checkup import CheckLine, Grade, examine_all, workable
 from .exit_codes import ExitCode
-from .journal_lines import printable
+from .journal_lines import counted, printable
 from .live_screen import print_lines, terminal_console
 from .options import AsJson, BaseUrl, Db, Model
 from .session_drive import write_json
+from .store_place import DEFAULT_DB
 
 _MARKS: Final[dict[Grade, tuple[str, str, str]]] = {
     "good": ("✓", "ok", "green"),
@@ -66,9 +67,5 @@ def show_lines(lines: list[CheckLine]) -> None:
     print_lines(console, table)
     count = sum(1 for line in lines if line.grade == "problem")
     notes = sum(1 for line in lines if line.grade == "note")
-    verdict = _counted(count, "problem") + (f", {_counted(notes, 'note')}" if notes else "")
+    verdict = (counted(count, "problem") if count else "no problems") + (f", {counted(notes, 'note')}" if notes else "")
     print_lines(console, Text(verdict, style="bold red" if count else "green"))
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count or 'no'} {word}{'' if count == 1 else 's'}"

@@ -22,6 +22,8 @@ from ..model.errors import (
     UsageError,
 )
 from ..model.records import Outcome
+from .agent_setup import AgentSettings
+from .store_place import db_option
 
 
 class ExitCode(IntEnum):
@@ -74,22 +76,24 @@ def code_of_error(error: LoopwrightError) -> ExitCode:
             return ExitCode.FAILED
 
 
-def words_of(error: LoopwrightError) -> str:
-    """What happened and what to do, in the words of the command line."""
+def words_of(error: LoopwrightError, given: AgentSettings) -> str:
+    """What happened and what to do, in the words of the command line; commands to type next find the same store."""
+    db, sid = db_option(given.db), getattr(error, "session_id", "")
+    abort = f"`loopwright sessions abort {sid}{db}`"
     match error:
         case SessionNotFoundError():
-            return f"no session {error.session_id!r} in this store; `loopwright sessions list` shows them"
+            return f"no session {error.session_id!r} in this store; `loopwright sessions list{db}` shows them"
         case SessionBusyError():
             return (
                 f"session {error.session_id!r} is being run by another process ({error.holder}); nothing was changed;"
-                f" wait until it is done, or stop it with `loopwright sessions abort {error.session_id}`"
+                f" wait until it is done, or stop it with {abort}"
             )
         case AgentUnavailableError() if error.missing_tools:
             missing = ", ".join(error.missing_tools)
             how = "add --allow-bash" if error.missing_tools == ("bash",) else "go on in the program that has them"
             return (
                 f"session {error.session_id!r} waits for tools that are not here: {missing}; {how}, or end the send with"
-                f" `loopwright sessions abort {error.session_id}`"
+                f" {abort}"
             )
         case AgentUnavailableError():
             return (
@@ -100,14 +104,13 @@ def words_of(error: LoopwrightError) -> str:
             asked = "; ".join(f"{question.prompt} ({question.id})" for question in error.pending_interactions)
             return (
                 f"session {error.session_id!r} waits for an answer: {asked}; give it with"
-                f" `loopwright sessions resume {error.session_id} --answer TEXT`, or drop the question with"
-                f" `loopwright sessions abort {error.session_id}`"
+                f" `loopwright sessions resume {sid}{given.repeated()} --answer TEXT`, or drop the question with {abort}"
             )
         case SessionPendingError():
             calls = ", ".join(f"{call.name} ({call.id})" for call in error.pending_tool_calls) or "none"
             return (
                 f"session {error.session_id!r} waits for results of a host's tools: {calls}; they come from the program"
-                f" that made it, or drop them with `loopwright sessions abort {error.session_id}`"
+                f" that made it, or drop them with {abort}"
             )
         case InvariantError():
             return f"a fault of loopwright, please report it: {error}"

@@ -63,9 +63,19 @@ def call_text(name: str, arguments: Mapping[str, Any] | str, width: int = 80) ->
     return one_line(f"{name}({', '.join(one_line(value, each) for value in values)})", width)
 
 
+def counted(count: int, word: str) -> str:
+    """`1 send`, `2 sends`."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def tokens_number(usage: Usage) -> str:
+    """Tokens of a usage: `1,234`, with `~` when estimated."""
+    return f"{'~' if usage.estimated else ''}{usage.total_tokens:,}"
+
+
 def tokens_text(usage: Usage) -> str:
     """Tokens of a usage: `1,234 tokens`, with `~` when estimated."""
-    return f"{'~' if usage.estimated else ''}{usage.total_tokens:,} tokens"
+    return f"{tokens_number(usage)} token{'' if usage.total_tokens == 1 else 's'}"
 
 
 def parts_text(content: str | tuple[TextPart | ImagePart | FilePart, ...]) -> str:
@@ -96,7 +106,7 @@ def _words(record: Record | None) -> str:
         case SessionCreated():
             return f"agent {record.agent_name}" + (f"; {record.system_prompt}" if record.system_prompt else "")
         case SendStarted():
-            limits = f"at most {record.max_rounds} rounds"
+            limits = f"at most {counted(record.max_rounds, 'round')}"
             return f"send {record.index}, {limits}" + (f", send id {record.send_id}" if record.send_id else "")
         case UserMessageAdded():
             said = parts_text(record.message.content)
@@ -121,8 +131,9 @@ def _words(record: Record | None) -> str:
         case RunResumed():
             return record.reason + (f", takeover {record.takeovers}" if record.takeovers else "")
         case SendFinished():
-            rounds = f"{record.rounds} round{'s' if record.rounds != 1 else ''}"
-            return f"{record.outcome} after {rounds}" + (f": {record.error_message}" if record.error_message else "")
+            return f"{record.outcome} after {counted(record.rounds, 'round')}" + (
+                f": {record.error_message}" if record.error_message else ""
+            )
         case HistoryRepaired():
             return f"answered {len(record.answered)}, dropped {len(record.dropped)}"
         case StateCheckpointed():

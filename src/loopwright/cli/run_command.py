@@ -17,7 +17,7 @@ from msgspec import Struct
 from ..core.result import FollowUpQueued, StatefulResult
 from ..model.errors import ConfigError, LoopwrightError
 from ..ports.cancellation import CancellationToken
-from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, Agent, AgentSettings, opened_agent, opened_store
+from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
 from .exit_codes import ExitCode, code_of_error, code_of_outcome, words_of
 from .options import (
     AgentName,
@@ -48,6 +48,7 @@ from .session_drive import (
 )
 from .session_ids import left_open, resolved
 from .standard_streams import text_of_argument
+from .store_place import DEFAULT_DB, opened_store
 
 
 class RunOrder(Struct, frozen=True, kw_only=True):
@@ -84,7 +85,8 @@ def run(
     as_events: AsEvents = False,
     system: System = None,
     send_id: Annotated[
-        str | None, typer.Option("--send-id", metavar="ID", help="The same id again returns the stored result.")
+        str | None,
+        typer.Option("--send-id", metavar="ID", help="With --session: the same id again returns the stored result."),
     ] = None,
     agent: AgentName = DEFAULT_AGENT,
 ) -> None:
@@ -96,6 +98,10 @@ def run(
         raise ConfigError("--json and --events exclude each other")
     if prompt is None and session is None:
         raise ConfigError('nothing to do: give a prompt, for example loopwright run "list the files here"')
+    if send_id is not None and (session is None or prompt is None):
+        raise ConfigError(
+            "--send-id belongs to a prompt in a session: give both, the session with --session; in a new one no id is known"
+        )
     settings = AgentSettings(
         db=db,
         model=model,
@@ -131,7 +137,7 @@ async def carry_out(settings: AgentSettings, order: RunOrder) -> int:
             result = await _drive(drive, session_id, order)
     except LoopwrightError as error:
         if order.as_json:
-            write_json(error_json(error, shown[0] if shown else order.session_id))
+            write_json(error_json(error, shown[0] if shown else order.session_id, settings))
         raise
     if result is None:
         return ExitCode.UNAVAILABLE
@@ -142,14 +148,14 @@ async def carry_out(settings: AgentSettings, order: RunOrder) -> int:
     return code_of_outcome(result.status)
 
 
-def error_json(error: LoopwrightError, session_id: str | None) -> dict[str, object]:
+def error_json(error: LoopwrightError, session_id: str | None, settings: AgentSettings) -> dict[str, object]:
     """What `--json` says when there is no result."""
     return {
         "session_id": session_id,
         "status": "error",
         "exit_code": int(code_of_error(error)),
         "error_code": error.code,
-        "error_message": words_of(error),
+        "error_message": words_of(error, settings),
     }
 
 
@@ -182,7 +188,10 @@ async def _drive(drive: Drive, session_id: str, order: RunOrder) -> StatefulResu
             return await loop.submit_input(session_id, chosen, value, by=ANSWERED_BY)
         if prompt is None:
             return await loop.resume(session_id, stop=token)
-        return await loop.send(prompt, session_id=session_id, send_id=order.send_id, stop=token)
+        result = await loop.send(prompt, session_id=session_id, send_id=order.send_id, stop=token)
+        if order.send_id is not None and not drive.began and not token.cancelled:
+            drive.screen.note(f"send id {order.send_id} is known: its stored result is shown, nothing was run")
+        return result
 
     if order.as_json or order.as_events or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return await drive.run(work)

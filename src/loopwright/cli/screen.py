@@ -33,7 +33,7 @@ from ..model.events import (
 )
 from ..model.records import Interaction
 from ..model.usage import NO_USAGE, Usage
-from .journal_lines import call_text, one_line, printable, tokens_text
+from .journal_lines import call_text, counted, one_line, printable, tokens_text
 
 
 class Figures:
@@ -71,8 +71,7 @@ class Figures:
 
     def summary(self, result: StatefulResult) -> str:
         """The line under a finished run."""
-        rounds = f"{result.rounds} round{'s' if result.rounds != 1 else ''}"
-        return f"{result.status} · {rounds} · {tokens_text(result.usage)} · {seconds_text(self.elapsed_s)}"
+        return f"{result.status} · {counted(result.rounds, 'round')} · {tokens_text(result.usage)} · {seconds_text(self.elapsed_s)}"
 
 
 class Screen(Protocol):
@@ -200,7 +199,7 @@ def note_of(event: AgentEvent) -> tuple[str, bool] | None:
         case LoopCancelled() as cancelled:
             return f"stopped: {cancelled.reason}", True
         case InboxDelivered() as delivered:
-            return f"{len(delivered.item_ids)} message(s) taken in", False
+            return f"{counted(len(delivered.item_ids), 'message')} taken in", False
         case FoldStatus(phase="started" | "begin") as fold:
             return f"folding older messages ({fold.before_tokens:,} tokens)", False
         case _:
@@ -211,7 +210,7 @@ def tool_end(data: ToolCallCompleted, width: int) -> str:
     """The line of a finished call after its mark."""
     first = next((line for line in data.output.splitlines() if line.strip()), "")
     lines = data.output.count("\n") + 1
-    more = f" (+{lines - 1} lines)" if lines > 1 else ""
+    more = f" (+{counted(lines - 1, 'line')})" if lines > 1 else ""
     status = "" if data.status == "finished" else f" {data.status}"
     head = f"{data.name}{status} · {seconds_text(data.duration_s)} · "
     return head + one_line(first, max(width - len(head) - len(more), 20)) + more

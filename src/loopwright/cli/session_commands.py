@@ -25,17 +25,18 @@ from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError, SessionBusyError
 from ..ports.store import Head, SessionQuery, StoredRecord
 from ..ports.store_admin import SessionStore
-from .agent_setup import DEFAULT_AGENT, DEFAULT_DB, AgentSettings, NoModel, file_of, opened_store
+from .agent_setup import DEFAULT_AGENT, AgentSettings, NoModel
 from .exit_codes import ExitCode
-from .journal_lines import one_line, printable, record_of, record_text, tokens_text
+from .journal_lines import counted, one_line, printable, record_of, record_text, tokens_text
 from .live_screen import print_lines, terminal_console
 from .options import AgentName, AllowBash, AsEvents, AsJson, BaseUrl, Db, MaxRounds, Model, NoStream, Preset, Workspace
-from .plain_help import PlainCommand
+from .plain_command import PlainCommand
 from .run_command import RunOrder, carry_out
 from .session_drive import write_json
 from .session_ids import resolved
 from .session_table import ago, print_table, state_of
 from .standard_streams import text_of_argument
+from .store_place import DEFAULT_DB, opened_store, shown
 from .transcript import Tone, transcript
 
 T = TypeVar("T")
@@ -81,14 +82,11 @@ def list_sessions(
     as_json: AsJson = False,
 ) -> None:
     """List sessions, newest first."""
-    path = file_of(db)
-    heads: Sequence[Head] = ()
-    if path is None or path.exists():
-        heads = with_store(db, lambda store: store.list(SessionQuery(limit=limit)))
+    heads = with_store(db, lambda store: store.list(SessionQuery(limit=limit)))
     if as_json:
         return write_json([head_json(head) for head in heads])
     if not heads:
-        sys.stderr.write(f"loopwright: no sessions in {db}\n")
+        sys.stderr.write(f"loopwright: no sessions in {shown(db)}\n")
         return None
     print_table(terminal_console(sys.stdout), heads)
     return None
@@ -114,7 +112,7 @@ def show(
     console = terminal_console(sys.stdout)
     title = f"  {one_line(head.title, 80)}" if head.title else ""
     print_lines(console, Text.assemble((head.session_id, "bold"), title))
-    facts = f"{state_of(head)} · agent {head.agent_name} · {head.sends} send(s) · {len(rows)} records · {tokens_text(head.usage)} · {ago(head.updated_at)}"
+    facts = f"{state_of(head)} · agent {head.agent_name} · {counted(head.sends, 'send')} · {counted(len(rows), 'record')} · {tokens_text(head.usage)} · {ago(head.updated_at)}"
     print_lines(console, Text(facts, style="dim"))
     if journal:
         return _print_journal(console, rows, whole=whole)
@@ -230,7 +228,7 @@ def abort(
                 return f"session {sid}: its process was asked to stop"
             count = await loop.abort_pending(sid, reason=reason)
             return (
-                f"session {sid}: {count} open call(s) aborted"
+                f"session {sid}: {counted(count, 'open call')} aborted"
                 if head.status != "idle"
                 else f"session {sid}: nothing was open"
             )
@@ -261,7 +259,7 @@ def export(
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write {output}: {error.strerror}") from error
-    sys.stderr.write(f"loopwright: {len(rows)} records written to {output}\n")
+    sys.stderr.write(f"loopwright: {counted(len(rows), 'record')} written to {output}\n")
 
 
 @sessions_app.command(cls=PlainCommand)
@@ -293,4 +291,4 @@ def delete(
     async def work(store: SessionStore) -> int:
         return sum([await store.delete(session_id) for session_id in chosen])
 
-    sys.stderr.write(f"loopwright: {with_store(db, work)} session(s) deleted\n")
+    sys.stderr.write(f"loopwright: {counted(with_store(db, work), 'session')} deleted\n")

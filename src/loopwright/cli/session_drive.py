@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from ..core.result import FollowUpQueued, StatefulResult
-from ..model.events import AgentEvent
+from ..model.events import AgentEvent, RunStarted
 from ..model.records import Interaction
 from ..ports.cancellation import CancellationToken
 from .agent_setup import Agent, AgentSettings
@@ -100,6 +100,8 @@ class Drive:
         self.screen = screen
         self.stopped = False
         """True once a signal stopped a run."""
+        self.began = False
+        """True once a run began or went on; what is stored already is answered without one."""
 
     async def run(self, work: Work) -> StatefulResult | None:
         """Does `work` with its events on the screen; the first signal stops it, the second ends the process.
@@ -124,6 +126,7 @@ class Drive:
 
     def _event_taker(self, token: CancellationToken) -> Callable[[AgentEvent], None]:
         def take(event: AgentEvent) -> None:
+            self.began = self.began or isinstance(event.data, RunStarted)
             self.screen.event(event)
             if self.screen.gone:
                 token.cancel("standard output was closed")

@@ -35,8 +35,13 @@ async def resolved(store: SessionStore, session_id: str) -> str:
     try:
         return (await store.lookup(session_id)).head.session_id
     except SessionNotFoundError:
-        if not session_id.startswith(MADE_PREFIX) or len(session_id) < len(MADE_PREFIX) + SHORTEST:
+        if not session_id.startswith(MADE_PREFIX):
             raise
+        if len(session_id) < len(MADE_PREFIX) + SHORTEST:
+            raise ConfigError(
+                f"{session_id!r} is too short for the beginning of an id: write at least {SHORTEST} characters after"
+                f" {MADE_PREFIX}"
+            ) from None
         heads = await store.list(SessionQuery(limit=sys.maxsize))
         fitting = [head.session_id for head in heads if head.session_id.startswith(session_id)]
         if not fitting:

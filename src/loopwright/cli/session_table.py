@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..ports.store import Head
-from .journal_lines import one_line
+from .journal_lines import one_line, tokens_number
 
 GAP: Final = 2
 NARROWEST_TITLE: Final = 12
@@ -65,7 +65,7 @@ def print_table(console: Console, heads: Sequence[Head]) -> None:
 
 
 def _cells(head: Head) -> tuple[str, ...]:
-    agent, figures = one_line(head.agent_name, WIDEST_AGENT), f"{head.usage.total_tokens:,}"
+    agent, figures = one_line(head.agent_name, WIDEST_AGENT), tokens_number(head.usage)
     title = one_line(head.title, 200)
     return (head.session_id, state_of(head), agent, str(head.sends), figures, ago(head.updated_at), title)
 

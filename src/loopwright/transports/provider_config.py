@@ -17,7 +17,10 @@ from msgspec import Struct, field
 
 from ..model.errors import ConfigError
 from .model_capabilities import ModelCapabilities, known_capabilities
-from .vendors import Family, canonical_vendor, vendor_of
+from .vendors import VENDORS, Family, canonical_vendor, vendor_of
+
+OTHER_WAYS: Final = ", or pass api_key= (LLMProviderConfig by itself reads no environment)"
+"""What the message of a missing key goes on with, after the variable to set."""
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -132,7 +135,7 @@ class LLMProviderConfig(Struct, frozen=True, kw_only=True):
         if not self.model and vendor.family != "echo":
             problems.append("model is missing: the model's name as the provider spells it")
         if self._needs_key() and not self.api_key:
-            problems.append(f"api_key is missing: pass it, or set {self.key_hint} and use from_env()")
+            problems.append(f"api_key is missing: set {self.key_hint}{OTHER_WAYS}")
         # The HTTP client would refuse such a key too, but with the key in its message.
         if self.api_key and (problem := _header_problem(self.api_key)):
             problems.append(f"api_key {problem}")
@@ -187,13 +190,27 @@ def _url_problem(url: object) -> str:
     return ""
 
 
+def unknown_provider(provider: str, otherwise: str) -> ConfigError:
+    """The error for a provider word that is none; `otherwise` says what a word that is not known needs."""
+    return ConfigError(f"unknown provider {provider!r}; known are {', '.join(sorted(VENDORS))}; {otherwise}")
+
+
+def echo_settings(env: Mapping[str, str]) -> dict[str, Any]:
+    """What LOOPWRIGHT_ECHO_REPLY and LOOPWRIGHT_ECHO_SLEEP of `env` say, as `extra` of an echo's config."""
+    reader = _ProviderEnvironment(env, ["LOOPWRIGHT_"])
+    extra = reader.echo()
+    if reader.problems:
+        raise ConfigError(reader.problems)
+    return extra
+
+
 class _ProviderEnvironment:
     """Looks settings up under several prefixes, then under the vendor's own names."""
 
     def __init__(self, env: Mapping[str, str], prefixes: list[str]) -> None:
         self._env = env
         self._prefixes = prefixes
-        self._problems: list[str] = []
+        self.problems: list[str] = []
 
     def config(self) -> LLMProviderConfig:
         provider, model = self._provider_and_model()
@@ -209,19 +226,21 @@ class _ProviderEnvironment:
         self._number(settings, "MAX_OUTPUT_TOKENS", "max_output_tokens", int)
         self._number(settings, "TEMPERATURE", "temperature", float)
         if vendor.family == "echo":
-            settings["extra"] = self._echo()
+            settings["extra"] = self.echo()
         if not settings["model"] and vendor.family != "echo":
-            self._problems.append(
+            self.problems.append(
                 f"model is missing: set {self._prefixes[0]}MODEL" + (f" or {own}MODEL" if official else "")
             )
             settings["model"] = "missing"
+            if not self._own("PROVIDER"):  # until a provider is chosen, nobody knows whose key is needed
+                settings["api_key"] = settings["api_key"] or "missing"
         try:
             config = LLMProviderConfig(**settings)
         except ConfigError as error:
-            self._problems.extend(error.problems)
-            raise ConfigError(self._problems) from None
-        if self._problems:
-            raise ConfigError(self._problems)
+            self.problems.extend(error.problems)
+            raise ConfigError(self.problems) from None
+        if self.problems:
+            raise ConfigError(self.problems)
         return config
 
     def _provider_and_model(self) -> tuple[str, str]:
@@ -229,11 +248,16 @@ class _ProviderEnvironment:
         if not provider:
             # A model string names its own provider, but a colon is also part of plain names such as "llama3:8b".
             head, colon, rest = model.partition(":")
-            if colon and vendor_of(head).base_url is not None:
+            if colon and head.lower() in VENDORS:
                 return head, rest
             only_anthropic = self._env.get("ANTHROPIC_API_KEY") and not self._env.get("OPENAI_API_KEY")
             looks_anthropic = model.startswith("claude") and not self._own("BASE_URL")
             provider = "anthropic" if (only_anthropic and not self._own("API_KEY")) or looks_anthropic else "openai"
+            # Such names are those of servers of one's own.
+            if colon and not (self._own("BASE_URL") or self._env.get(f"{provider.upper()}_BASE_URL")):
+                name = self._prefixes[0]
+                otherwise = f"a plain name with a colon needs {name}PROVIDER or {name}BASE_URL"
+                raise unknown_provider(head, f"{name}MODEL is provider:model, {otherwise}")
         return provider, model
 
     def _own(self, name: str) -> str:
@@ -249,9 +273,10 @@ class _ProviderEnvironment:
         try:
             settings[target] = kind(text)
         except ValueError:
-            self._problems.append(f"{self._prefixes[0]}{name} must be a number")
+            self.problems.append(f"{self._prefixes[0]}{name} must be a number")
 
-    def _echo(self) -> dict[str, Any]:
+    def echo(self) -> dict[str, Any]:
+        """What the offline model is told."""
         extra: dict[str, Any] = {}
         if reply := self._own("ECHO_REPLY"):
             extra["reply"] = reply

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..model.errors import ConfigError
 from ..ports.llm import LLMService
-from .provider_config import LLMProviderConfig
+from .provider_config import LLMProviderConfig, echo_settings, unknown_provider
 from .vendors import VENDORS, Family, vendor_of
 
 _ADAPTERS: Final[dict[Family, str]] = {
@@ -73,6 +73,10 @@ def config_of_model(model: str, *, env: Mapping[str, str] | None = None, **setti
         own = {"openai": "OPENAI_BASE_URL", "openai-responses": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
         variables = [own.get(provider.lower(), ""), "" if known and vendor.base_url else "LOOPWRIGHT_BASE_URL"]
         settings["base_url"] = next((values[v] for v in variables if values.get(v)), None)
+        if settings["base_url"] is None and settings["provider"].lower() not in VENDORS:
+            raise unknown_provider(settings["provider"], "any other word needs base_url")
+    if vendor.family == "echo":
+        settings.setdefault("extra", echo_settings(values))
     if settings.get("api_key") is None and settings.get("auth") is None:
         # A key that was set for one provider is never sent to another.
         ours = values.get("LOOPWRIGHT_PROVIDER", "").lower() in ("", provider.lower())

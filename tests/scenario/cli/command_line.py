@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,11 @@ from loopwright.cli.application import run_application
 
 COMMAND = [sys.executable, "-m", "loopwright"]
 OURS = ("LOOPWRIGHT_", "OPENAI_", "ANTHROPIC_")
+WITHOUT_POWER = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 1, 0, 0, 0);"  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+    " os.execv(sys.executable, [sys.executable, '-m', 'loopwright', *sys.argv[1:]])"
+)
+"""A program that becomes the command for which the modes of files count, also when root runs it."""
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
@@ -71,13 +77,17 @@ class CommandLine:
                 os.environ.update(before)
         return Ended(code, out.getvalue(), err.getvalue())
 
-    def process(self, *words: str, stdin: str = "") -> Ended:
+    def process(self, *words: str, stdin: str = "", command: Sequence[str] = COMMAND) -> Ended:
         """Runs a command as a process of its own, in pipes."""
         done = subprocess.run(
-            [*COMMAND, *words], cwd=self.folder, env=self.environment(), input=stdin, capture_output=True, text=True, timeout=50, check=False
+            [*command, *words], cwd=self.folder, env=self.environment(), input=stdin, capture_output=True, text=True, timeout=50, check=False
         )  # fmt: skip
         assert "Traceback" not in done.stderr, done.stderr
         return Ended(done.returncode, done.stdout, done.stderr)
+
+    def without_power(self, *words: str) -> Ended:
+        """Runs a command that may write only where the modes of files allow it."""
+        return self.process(*words, command=[sys.executable, "-c", WITHOUT_POWER])
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Starts a command in pipes."""

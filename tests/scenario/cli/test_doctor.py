@@ -35,6 +35,48 @@ def test_without_a_store_there_is_nothing_to_find(without_model: CommandLine) ->
     assert list(without_model.folder.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "db, why",
+    [
+        ("no/such/x.db", "no/such does not exist"),
+        ("a.md/x.db", "a.md is not a folder"),
+        ("closed/x.db", "closed cannot be written"),
+    ],
+)
+def test_a_store_that_could_not_be_made_is_a_problem(loopwright: CommandLine, db: str, why: str) -> None:
+    (loopwright.folder / "closed").mkdir(mode=0o555)
+    done = loopwright.without_power("doctor", "--db", db)
+    assert (done.code, f"no store at {db}, and none can be made there" in done.out) == (1, True)
+    assert why in done.out
+
+
+def test_the_default_store_that_could_not_be_made_is_a_problem(without_model: CommandLine) -> None:
+    without_model.folder.chmod(0o555)
+    done = without_model.without_power("doctor")
+    assert (done.code, "none can be made there" in done.out, "cannot be written" in done.out) == (1, True, True)
+    without_model.folder.chmod(0o755)
+    (without_model.folder / ".loopwright").write_text("")
+    done = without_model("doctor")
+    assert (done.code, ".loopwright is not a folder" in done.out) == (1, True)
+
+
+def test_a_file_that_cannot_be_written_is_a_problem_with_a_way_to_look_at_it(loopwright: CommandLine) -> None:
+    loopwright("run", "hello", "--db", "x.db")
+    (loopwright.folder / "x.db").chmod(0o444)
+    done = loopwright.without_power("doctor", "--db", "x.db")
+    assert (done.code, "x.db cannot be written" in done.out, "copy the file" in done.out) == (1, True, True)
+
+
+def test_a_damaged_session_is_named_once(loopwright: CommandLine) -> None:
+    sid = session_of(loopwright("run", "hello"))
+    with sqlite3.connect(loopwright.folder / STORE) as connection:
+        connection.execute("UPDATE lw_records SET body = '{}' WHERE id = (SELECT max(id) FROM lw_records)")
+    connection.close()
+    line = next(f for f in loopwright("doctor", "--json").json["findings"] if f["grade"] == "problem")
+    assert line["what"].count(sid) == 1
+    assert line["what"].startswith(f"{sid} unreadable: position ")
+
+
 def test_a_key_is_never_shown_and_a_missing_one_is_a_problem(without_model: CommandLine) -> None:
     without_model.env["OPENAI_MODEL"] = "gpt-x"
     done = without_model("doctor")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 
 import pytest
-from tests.scenario.cli.command_line import CommandLine, session_of
+from tests.scenario.cli.command_line import CommandLine, Ended, session_of
 
+from loopwright.cli.agent_setup import AgentSettings
 from loopwright.cli.exit_codes import code_of_error, words_of
-from loopwright.model.errors import AgentUnavailableError
+from loopwright.model.errors import AgentUnavailableError, LoopwrightError, SessionBusyError, SessionPendingError
+from loopwright.model.messages import ToolCall
 
 
 def test_in_a_pipe_the_answer_is_on_standard_output_and_the_rest_on_standard_error(loopwright: CommandLine) -> None:
@@ -67,16 +71,31 @@ def test_the_same_send_id_returns_the_stored_result(loopwright: CommandLine) -> 
     assert first == again
 
 
+def test_a_known_send_id_says_that_nothing_was_run(loopwright: CommandLine) -> None:
+    sid = session_of(loopwright("run", "one"))
+    first = loopwright("run", "two", "--session", sid, "--send-id", "p1")
+    again = loopwright("run", "two", "--session", sid, "--send-id", "p1")
+    assert first.out == again.out == "you said two\n"
+    assert "stored result" not in first.err
+    assert "loopwright: send id p1 is known: its stored result is shown, nothing was run\n" in again.err
+    assert loopwright("sessions", "list", "--json").json[0]["sends"] == 2
+
+
 @pytest.mark.parametrize(
     "words, code, said",
     [
         (("run", "endless", "--max-rounds", "2"), 4, "go on: loopwright sessions resume"),
         (("run", "refuse"), 1, "no such model (llm.request)"),
         (("run", "ask"), 3, "? Which colour? [red/blue]"),
-        (("run", "x", "--session", "nope"), 2, "no session 'nope' in this store"),
+        (("run", "x", "--session", "nope"), 2, "no store at .loopwright/sessions.db"),
+        (("run", "x", "--session", "nope", "--db", "memory:"), 2, "no session 'nope' in this store"),
         (("run",), 2, "nothing to do: give a prompt"),
         (("run", " "), 2, "the prompt is empty"),
         (("run", "x", "--json", "--events"), 2, "exclude each other"),
+        (("run", "x", "--send-id", "p1"), 2, "--send-id belongs to a prompt in a session"),
+        (("run", "--session", "last", "--send-id", "p1"), 2, "--send-id belongs to a prompt in a session"),
+        (("run", "x", "--preset", "explore", "--allow-bash"), 2, "preset explore, which has no shell"),
+        (("run", "x", "--db", "./a.md/../no/x.db"), 2, "/no does not exist; create it"),
         (("run", "x", "--preset", "huge"), 2, "unknown preset 'huge'"),
         (("run", "x", "--workspace", "/nowhere"), 2, "is not a folder"),
         (("run", "x", "--db", "no/such/folder/x.db"), 2, "does not exist; create it"),
@@ -95,6 +114,7 @@ def test_exit_codes_are_stable_and_errors_say_what_to_do(
 
 
 def test_an_error_with_json_is_json_too(loopwright: CommandLine) -> None:
+    loopwright("run", "hello")
     done = loopwright("run", "x", "--session", "nope", "--json")
     assert (done.code, done.json["status"], done.json["error_code"]) == (2, "error", "session.not_found")
 
@@ -151,9 +171,69 @@ def test_without_the_extra_it_says_what_to_install(loopwright: CommandLine) -> N
         (loopwright.folder / "hidden" / f"{name}.py").unlink()
 
 
+def test_options_that_exclude_each_other_are_refused_before_anything_is_made(without_model: CommandLine) -> None:
+    for words in (("--preset", "explore", "--allow-bash"), ("--preset", "huge"), ("--workspace", "/nowhere")):
+        assert without_model("run", "hello", "--model", "echo:", *words).code == 2
+    assert list(without_model.folder.iterdir()) == []
+
+
+def test_a_session_that_began_without_a_shell_does_not_get_one_silently(loopwright: CommandLine) -> None:
+    sid = session_of(loopwright("run", "hello", "--preset", "explore"))
+    done = loopwright("run", "bash echo hi", "--session", sid, "--allow-bash")
+    assert (done.code, "use --preset core" in done.err) == (2, True)
+    done = loopwright("run", "bash echo hi", "--session", sid, "--allow-bash", "--preset", "core")
+    assert "results: hi" in done.out
+
+
+def test_a_folder_in_which_no_store_can_be_made_is_one_line_that_names_it(without_model: CommandLine) -> None:
+    without_model.folder.chmod(0o555)
+    closed = without_model.without_power("run", "hello", "--model", "echo:")
+    without_model.folder.chmod(0o755)
+    (without_model.folder / ".loopwright").write_text("a file")
+    taken = without_model("run", "hello", "--model", "echo:")
+    for done in (closed, taken):
+        assert (done.code, done.err.count("\n")) == (5, 1), done.err
+        assert f"the store's folder {without_model.folder / '.loopwright'} cannot be made" in done.err
+
+
+def hinted(done: Ended, beginning: str) -> list[str]:
+    """The words of the command that an error advises, as a shell would read them."""
+    found = re.search(f"`loopwright ({beginning}[^`]*)`", done.err)
+    assert found, done.err
+    return shlex.split(found[1])
+
+
+def test_the_commands_that_an_error_advises_work_as_they_are(loopwright: CommandLine) -> None:
+    place = ("--db", "the other.db")
+    sid = session_of(loopwright("run", "ask", *place))
+    unknown = loopwright("sessions", "show", "nope", *place)
+    assert loopwright(*hinted(unknown, "sessions list")).out.count(sid) == 1
+    waiting = loopwright("run", "hello?", "--session", sid, *place)
+    resume = ["red" if word == "TEXT" else word for word in hinted(waiting, "sessions resume")]
+    assert loopwright(*resume).out == "you said ask; results: red\n"
+    assert loopwright(*hinted(waiting, "sessions abort")).code == 0
+    as_json = loopwright("run", "x", "--session", "nope", *place, "--json").json
+    assert "`loopwright sessions list --db 'the other.db'`" in as_json["error_message"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SessionBusyError("s", "a process", 5.0),
+        SessionPendingError("s", pending_tool_calls=(ToolCall("c", "charge", "{}"),)),
+        AgentUnavailableError("s", "cli", ["glob"], ["browse"]),
+    ],
+    ids=lambda error: error.code,
+)
+def test_every_hint_that_names_a_session_names_its_store(error: LoopwrightError) -> None:
+    words = words_of(error, AgentSettings(db="x y.db"))
+    assert "`loopwright sessions abort s --db 'x y.db'`" in words
+
+
 @pytest.mark.parametrize(
     "missing, said", [(["bash"], "add --allow-bash"), (["browse"], "in the program that has them")]
 )
 def test_a_session_that_waits_for_tools_that_are_not_here_says_what_to_do(missing: list[str], said: str) -> None:
     error = AgentUnavailableError("s", "cli", ["glob"], missing)
-    assert (code_of_error(error), said in words_of(error), "sessions abort s" in words_of(error)) == (5, True, True)
+    words = words_of(error, AgentSettings())
+    assert (code_of_error(error), said in words, "`loopwright sessions abort s`" in words) == (5, True, True)

@@ -4,14 +4,40 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from tests.scenario.cli.command_line import CommandLine, session_of
 
 
-def test_without_a_store_there_are_no_sessions_and_none_is_made(without_model: CommandLine) -> None:
-    assert without_model("sessions", "list", "--json").json == []
-    assert without_model("sessions", "list").code == 0
-    assert without_model("sessions", "show", "x").code == 2
+@pytest.mark.parametrize(
+    "words", [("list",), ("list", "--json"), ("show", "x"), ("delete", "x", "--yes"), ("resume", "x", "--answer", "y")]
+)
+def test_without_a_store_there_is_nothing_to_look_at_and_none_is_made(
+    without_model: CommandLine, words: tuple[str, ...]
+) -> None:
+    done = without_model("sessions", *words)
+    assert (done.code, "no store at .loopwright/sessions.db; `loopwright run` makes one" in done.err) == (2, True)
+    named = without_model("sessions", *words, "--db", "./nope.db")
+    assert (named.code, "no store at nope.db; `loopwright run --db ./nope.db` makes one" in named.err) == (2, True)
     assert list(without_model.folder.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_cannot_be_looked_at_and_the_error_says_what_to_do(
+    without_model: CommandLine,
+) -> None:
+    without_model("run", "hello", "--model", "echo:", "--db", "x.db")
+    (without_model.folder / "x.db").chmod(0o444)
+    for words in (("list",), ("show", "last"), ("export", "last")):
+        done = without_model.without_power("sessions", *words, "--db", "x.db")
+        assert (done.code, done.out, done.err.count("\n")) == (5, "", 1)
+        assert "x.db cannot be written" in done.err
+        assert "looking needs a writable store, too: copy the file" in done.err
+
+
+def test_estimated_tokens_are_marked_wherever_they_are_shown(without_model: CommandLine) -> None:
+    without_model("run", "hello", "--model", "echo:")
+    assert without_model("sessions", "list").out.splitlines()[1].split()[4] == "~2"
+    assert " · 1 send · 5 records · ~2 tokens · " in without_model("sessions", "show", "last").out
+    assert "1 send, 5 records, ~2 tokens, idle" in without_model("chat", "--session", "last", stdin="/session\n").err
 
 
 def test_list_shows_state_title_and_figures(loopwright: CommandLine) -> None:
@@ -58,7 +84,7 @@ def test_export_is_json_lines_of_head_and_records(loopwright: CommandLine) -> No
 
 def test_abort_answers_what_is_open(loopwright: CommandLine) -> None:
     sid = session_of(loopwright("run", "ask"))
-    assert "1 open call(s) aborted" in loopwright("sessions", "abort", sid, "--reason", "no time").err
+    assert "1 open call aborted" in loopwright("sessions", "abort", sid, "--reason", "no time").err
     assert "<aborted: no time>" in loopwright("sessions", "show", sid).out
     assert "nothing was open" in loopwright("sessions", "abort", sid).err
 
@@ -66,7 +92,7 @@ def test_abort_answers_what_is_open(loopwright: CommandLine) -> None:
 def test_delete_asks_or_wants_a_yes_and_ids_stay_gone(loopwright: CommandLine) -> None:
     sid = session_of(loopwright("run", "hello"))
     assert loopwright("sessions", "delete", sid).code == 2
-    assert "1 session(s) deleted" in loopwright("sessions", "delete", sid, "--yes").err
+    assert "1 session deleted" in loopwright("sessions", "delete", sid, "--yes").err
     done = loopwright("sessions", "show", sid)
     assert (done.code, "was deleted" in done.err) == (2, True)
 
@@ -94,7 +120,7 @@ def test_an_id_may_be_named_by_its_beginning(loopwright: CommandLine) -> None:
     assert loopwright("sessions", "show", sid[:-8], "--json").json["head"]["session_id"] == sid
     assert session_of(loopwright("run", "again", "--session", sid[:-8])) == sid
     short = loopwright("sessions", "show", sid[:12])
-    assert (short.code, "no session" in short.err) == (2, True)
+    assert (short.code, "write at least 8 characters after sess_" in short.err) == (2, True)
     second = session_of(loopwright("run", "hello"))
     both = loopwright("sessions", "show", sid[:13])  # ids begin with the time
     assert both.code == 2
@@ -108,7 +134,9 @@ def test_an_unknown_provider_is_named_with_those_that_are_known(without_model: C
     done = without_model("run", "hello", "--model", "nope:x")
     assert done.code == 2
     assert "unknown provider 'nope'; known are anthropic, azure" in done.err
-    assert "--base-url" in done.err
+    assert "any other word needs --base-url" in done.err
+    without_model.env["LOOPWRIGHT_MODEL"] = "nope:x"
+    assert "unknown provider 'nope'" in without_model("run", "hello").err
 
 
 def test_a_session_goes_on_with_the_model_it_began_with(without_model: CommandLine) -> None:

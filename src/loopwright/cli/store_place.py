@@ -1,0 +1,107 @@
+"""Where the store is: the file behind `--db`, opening it, and why that cannot be done.
+
+Owns: the default place, that looking makes nothing, the option that other commands on the same store need.
+Must not know: sessions, models. Read next: `agent_setup.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from ..model.errors import ConfigError, StoreReadOnlyError
+from ..ports.store_admin import SchemaPolicy, SessionStore
+from ..stores.dsn import open_store
+
+DEFAULT_DB: Final = os.path.join(".loopwright", "sessions.db")
+
+COPY_IT: Final = (
+    "looking needs a writable store, too: copy the file, with the -wal file beside it if there is one,"
+    " into a folder of yours and name the copy with --db"
+)
+
+
+def db_option(db: str) -> str:
+    """` --db …` for the lines that say what to type next; "" for the default store."""
+    return "" if db == DEFAULT_DB else f" --db {shlex.quote(db)}"
+
+
+def file_of(db: str) -> Path | None:
+    """The file behind `--db`; None when it is not one."""
+    path = db.removeprefix("sqlite:///")
+    if path in ("", ":memory:") or (path == db and ":" in db.partition("/")[0]):
+        return None
+    return Path(path)
+
+
+def missing_file(db: str) -> Path | None:
+    """The file in which the store would be, when there is none."""
+    path = file_of(db)
+    return None if path is None or os.path.exists(path) else path
+
+
+def shown(db: str) -> str:
+    """`--db` as it is shown: a path without detours."""
+    path = file_of(db)
+    return db if path is None else os.path.normpath(path)
+
+
+def check_there(db: str) -> None:
+    """Raises: `ConfigError` when there is no store."""
+    if missing_file(db) is not None:
+        raise ConfigError(f"no store at {shown(db)}; `loopwright run{db_option(db)}` makes one, --db names another")
+
+
+def store_at(db: str, schema: SchemaPolicy) -> SessionStore:
+    """Opens the store; errors name its file without detours."""
+    path = file_of(db)
+    return open_store(db if path is None else os.path.realpath(path), schema=schema)
+
+
+@asynccontextmanager
+async def opened_store(db: str) -> AsyncGenerator[SessionStore]:
+    """The store for looking at: neither made nor migrated.
+
+    Raises: `ConfigError` when there is none; `StoreReadOnlyError`, which says what to do instead.
+    """
+    check_there(db)
+    try:
+        store = store_at(db, SchemaPolicy.VERIFY)
+    except StoreReadOnlyError as error:
+        raise StoreReadOnlyError(f"{error}; {COPY_IT}") from error
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+def made_store(db: str) -> SessionStore:
+    """The store, made when missing; of folders only that of the default store.
+
+    Raises: `StoreReadOnlyError` when that folder cannot be made, and what `open_store` raises.
+    """
+    if db == DEFAULT_DB:
+        folder = os.path.abspath(os.path.dirname(DEFAULT_DB))
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise StoreReadOnlyError(
+                f"the store's folder {folder} cannot be made ({error.strerror}); name another store with --db"
+            ) from error
+    return store_at(db, SchemaPolicy.AUTO_CREATE)
+
+
+def why_not_made(db: str, path: Path) -> str:
+    """Why `made_store` could not make the missing file; "" when it could."""
+    folder = os.path.realpath(path.parent)
+    if db == DEFAULT_DB and not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.exists(folder):
+        return f"folder {folder} does not exist"
+    if not os.path.isdir(folder):
+        return f"{folder} is not a folder"
+    return "" if os.access(folder, os.W_OK | os.X_OK) else f"folder {folder} cannot be written"
