@@ -81,7 +81,7 @@ class LeaseKeeper:
         """Begins to keep a lease that was asked for at monotonic `asked_at`."""
         self._held[session_id] = held
         self._deadline = max(self._deadline, asked_at + self._ttl_s)
-        self._ticks[held.loop] = time.monotonic()
+        self._ticks[held.loop] = asked_at
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep, name="loopwright-lease", daemon=True)
             self._thread.start()

@@ -49,14 +49,31 @@ class TimedOut:
 
 
 class _Contest(Generic[T]):
-    """One future that whoever is first completes: waiting for the task itself would take another turn of the loop."""
+    """Whoever is first completes one future: waiting for the task itself would take another turn of the loop."""
 
-    __slots__ = ("_loop", "due", "first")
+    __slots__ = ("_first", "_loop", "due", "outcome")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.first: asyncio.Future[Won[T] | str | None] = loop.create_future()
+        self._first: asyncio.Future[Won[T] | str | None] | None = None
+        self.outcome: Won[T] | BaseException | None = None
+        """How the work ended, once it did."""
         self.due = 0.0
+
+    def wait(self) -> asyncio.Future[Won[T] | str | None]:
+        """The work's `Won` or error, the reason of a stop, or None when the time was over."""
+        self._first = self._loop.create_future()
+        return self._first
+
+    def end(self, outcome: Won[T] | BaseException) -> None:
+        """The work is over."""
+        self.outcome = outcome
+        if self._first is None or self._first.done():
+            return
+        if isinstance(outcome, Won):
+            self._first.set_result(outcome)
+        else:
+            self._first.set_exception(outcome)
 
     def stop(self, reason: str) -> None:
         """From any thread."""
@@ -67,8 +84,8 @@ class _Contest(Generic[T]):
         self._settle(None)
 
     def _settle(self, verdict: str | None) -> None:
-        if not self.first.done():
-            self.first.set_result(verdict)
+        if self._first is not None and not self._first.done():
+            self._first.set_result(verdict)
 
 
 async def race(
@@ -89,11 +106,13 @@ async def race(
         return Stopped(token.reason, abandoned=False)
     loop = asyncio.get_running_loop()
     contest: _Contest[T] = _Contest(loop)
-    first = contest.first
-    task = start(loop, _carry(work, first))
-    if first.done():
-        return await _verdict(first.result(), task, grace_s)
+    task = start(loop, _carry(work, contest))
+    if isinstance(contest.outcome, Won):
+        return contest.outcome
+    if contest.outcome is not None:
+        raise contest.outcome
 
+    first = contest.wait()
     unsubscribe = token.on_cancel(contest.stop)
     if timeout_s is not None:
         contest.due = loop.time() + timeout_s
@@ -113,29 +132,22 @@ async def race(
     return verdict if isinstance(verdict, Won) else await _verdict(verdict, task, grace_s)
 
 
-async def _verdict(
-    verdict: Won[T] | str | None, task: asyncio.Task[None], grace_s: float
-) -> Won[T] | Stopped | TimedOut:
-    if isinstance(verdict, Won):
-        return verdict
+async def _verdict(reason: str | None, task: asyncio.Task[None], grace_s: float) -> Stopped | TimedOut:
     abandoned = await _wind_down(task, grace_s)
-    return TimedOut(abandoned) if verdict is None else Stopped(verdict, abandoned)
+    return TimedOut(abandoned) if reason is None else Stopped(reason, abandoned)
 
 
-async def _carry(work: Coroutine[Any, Any, T], first: asyncio.Future[Won[T] | str | None]) -> None:
-    """Does the work and tells, unless somebody else was first."""
+async def _carry(work: Coroutine[Any, Any, T], contest: _Contest[T]) -> None:
+    """Does the work and tells how it ended."""
     try:
         won = Won(await work)
     except asyncio.CancelledError:
-        if not first.done():
-            first.set_exception(RuntimeError("the work cancelled itself"))
+        contest.end(RuntimeError("the work cancelled itself"))
         raise
     except BaseException as error:  # noqa: BLE001 - carried to the waiting task, which raises it
-        if not first.done():
-            first.set_exception(error)
+        contest.end(error)
         return
-    if not first.done():
-        first.set_result(won)
+    contest.end(won)
 
 
 async def _wind_down(task: asyncio.Task[Any], grace_s: float) -> bool:
