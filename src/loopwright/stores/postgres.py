@@ -34,6 +34,7 @@ CLOSE_S: Final = 2.0
 _LOST: Final = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what the driver says of itself when a connection went in the middle of a pipeline
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
@@ -124,7 +125,7 @@ class PostgresDialect:
     @property
     def native_faults(self) -> tuple[type[BaseException], ...]:
         """See `ServerDialect.native_faults`."""
-        return (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+        return (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
     async def connect(self, *, sync: bool) -> PostgresConnection:
         """See `ServerDialect.connect`."""
