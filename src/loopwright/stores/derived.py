@@ -1,4 +1,4 @@
-"""Values that every store derives the same way: the head of a new session, the id of an artifact.
+"""Values that every store derives the same way: a head from its row, the head of a new session, the id of an artifact.
 
 Owns: these rules. Must not know: where anything is kept.
 Read next: `memory_rules.py`.
@@ -6,15 +6,59 @@ Read next: `memory_rules.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from ..late import Late
+from ..model.usage import NO_USAGE, Usage
 from ..ports.store import Head, NewSession
 
 if TYPE_CHECKING:
     import hashlib
 else:
     hashlib = Late("hashlib")
+
+
+HEAD_COLUMNS: Final = (
+    "session_id, position, window_start, checkpoint, epoch, owner, inbox_seq, takeovers, agent_name, kind, parent_id,"
+    " lifecycle, title, min_format, status, created_at, updated_at, sends, input_tokens, output_tokens, cached_tokens,"
+    " cache_write_tokens, reasoning_tokens, calls, estimated, key"
+)
+"""What every SQL store selects of a head, in the order of `head_of`; `key` is the number that its other rows refer to."""
+
+
+def head_of(row: Sequence[Any], left_s: Callable[[str], float]) -> Head:
+    """A head from `HEAD_COLUMNS`; `left_s` says how long an owner's leases are still alive."""
+    owner = row[5]
+    return Head(
+        session_id=row[0],
+        position=row[1],
+        window_start=row[2],
+        checkpoint=row[3],
+        epoch=row[4],
+        owner=owner,
+        expires_in_s=0.0 if owner is None else left_s(owner),
+        inbox_seq=row[6],
+        takeovers=row[7],
+        agent_name=row[8],
+        kind=row[9],
+        parent_id=row[10],
+        lifecycle=row[11],
+        title=row[12],
+        min_format=row[13],
+        status=row[14],
+        created_at=row[15],
+        updated_at=row[16],
+        sends=row[17],
+        usage=_usage(*row[18:25]),
+    )
+
+
+def _usage(*counts: int) -> Usage:
+    if not any(counts):
+        return NO_USAGE
+    given, produced, cached, cache_write, reasoning, calls, estimated = counts
+    return Usage(given, produced, cached, cache_write, reasoning, calls, bool(estimated))
 
 
 def fresh_head(session: NewSession) -> Head:

@@ -27,9 +27,15 @@ _ADAPTERS: Final = {
     "sqlite": ("loopwright.stores.sqlite", "SqliteStore"),
 }
 
-_PLANNED: Final = ("postgres", "postgresql", "mysql", "mariadb")
+_SERVERS: Final = {
+    "postgres": ("loopwright.stores.postgres", "PostgresDialect", "postgres"),
+    "postgresql": ("loopwright.stores.postgres", "PostgresDialect", "postgres"),
+}
+"""Scheme → (module, class, the extra that installs its driver)."""
 
-_KNOWN: Final = "a path, sqlite:///relative, sqlite:////absolute, memory:, memory:name"
+_PLANNED: Final = ("mysql", "mariadb")
+
+_KNOWN: Final = "a path, sqlite:///relative, sqlite:////absolute, postgresql://host/database, memory:, memory:name"
 
 
 def open_store(
@@ -57,6 +63,12 @@ def open_store(
     if scheme == "sqlite":
         store: SessionStore = _adapter(scheme)(rest, schema=schema, durability=durability, busy_wait_s=busy_wait_s)
         return store
+    if scheme in _SERVERS:
+        dialect = _dialect(scheme, f"{scheme}:{rest}")
+        server: SessionStore = _late("loopwright.stores.server").ServerStore(
+            dialect, schema=schema, sync=durability != "relaxed", busy_wait_s=busy_wait_s
+        )
+        return server
     if scheme in _PLANNED:
         raise ConfigError(f"{scheme}: servers are not in this version yet; use {_KNOWN}")
     raise ConfigError(f"unknown store scheme {scheme!r} in {text!r}; use {_KNOWN}; for a file of that name: ./{text}")
@@ -97,4 +109,19 @@ def _split(text: str) -> tuple[str, str]:
 
 def _adapter(scheme: str) -> Any:
     module, name = _ADAPTERS[scheme]
-    return getattr(importlib.import_module(module), name)
+    return getattr(_late(module), name)
+
+
+def _dialect(scheme: str, dsn: str) -> Any:
+    module, name, extra = _SERVERS[scheme]
+    try:
+        dialect = getattr(_late(module), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("loopwright"):
+            raise
+        raise ConfigError(f"{scheme}: needs {error.name}; pip install 'loopwright[{extra}]'") from error
+    return dialect(dsn)
+
+
+def _late(module: str) -> Any:
+    return importlib.import_module(module)

@@ -50,6 +50,16 @@ def abandon(owner: str) -> None:
     _abandoned.add(owner)
 
 
+def abandoned() -> frozenset[str]:
+    """Owners of this process that are dead."""
+    return frozenset(_abandoned)
+
+
+def is_abandoned(owner: str) -> bool:
+    """True for an owner of this process that is dead."""
+    return owner in _abandoned
+
+
 def remaining_s(row: OwnerRow | None, now: float) -> float:
     """Seconds until leases of this owner can be taken; 0 when it expired or is known to be dead.
 

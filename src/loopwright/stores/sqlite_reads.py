@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
-from ..model.usage import NO_USAGE, Usage
 from ..ports.store import (
     Claimable,
     ClaimQuery,
@@ -24,6 +23,7 @@ from ..ports.store import (
 )
 from . import ownership
 from . import sqlite_statements as sql
+from .derived import head_of
 from .sqlite_schema import Execute
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ def lookup(execute: Execute, session_id: str, item_id: str | None) -> Lookup:
     if item_id is not None:
         found = execute(sql.ITEM_POSITION, (key, item_id)).fetchone()
         position = found[0] if found else None
-    return Lookup(head(row, Owners(execute)), tuple(waiting), position)
+    return Lookup(head_of(row, Owners(execute).remaining_s), tuple(waiting), position)
 
 
 def heads(execute: Execute, query: SessionQuery) -> Sequence[Head]:
@@ -96,7 +96,7 @@ def heads(execute: Execute, query: SessionQuery) -> Sequence[Head]:
     names = None if query.agent_names is None else json.dumps(query.agent_names)
     statement = sql.LIST if query.parent_id is None else sql.LIST_CHILDREN
     rows = execute(statement, (query.status, names, query.parent_id, query.before, query.limit)).fetchall()
-    return [head(row, owners) for row in rows]
+    return [head_of(row, owners.remaining_s) for row in rows]
 
 
 def claimable(execute: Execute, query: ClaimQuery) -> Claimable:
@@ -107,7 +107,9 @@ def claimable(execute: Execute, query: ClaimQuery) -> Claimable:
         sql.INTERRUPTED, (names, json.dumps(owners.alive()), query.max_format, query.limit)
     ).fetchall()
     due = execute(sql.DUE, (names, query.now, query.max_format, query.limit)).fetchall()
-    return Claimable(tuple(head(row, owners) for row in interrupted), tuple(DueTimer(*row) for row in due))
+    return Claimable(
+        tuple(head_of(row, owners.remaining_s) for row in interrupted), tuple(DueTimer(*row) for row in due)
+    )
 
 
 def renewed(execute: Execute, session_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
@@ -142,40 +144,6 @@ class Owners:
         rows = [ownership.OwnerRow(*row) for row in self._execute(sql.OWNERS).fetchall()]
         self._known.update({row.owner: ownership.remaining_s(row, self._now) for row in rows})
         return [row.owner for row in rows if self._known[row.owner] > 0]
-
-
-def head(row: Sequence[Any], owners: Owners) -> Head:
-    """A head from `HEAD_COLUMNS`."""
-    owner = row[5]
-    return Head(
-        session_id=row[0],
-        position=row[1],
-        window_start=row[2],
-        checkpoint=row[3],
-        epoch=row[4],
-        owner=owner,
-        expires_in_s=0.0 if owner is None else owners.remaining_s(owner),
-        inbox_seq=row[6],
-        takeovers=row[7],
-        agent_name=row[8],
-        kind=row[9],
-        parent_id=row[10],
-        lifecycle=row[11],
-        title=row[12],
-        min_format=row[13],
-        status=row[14],
-        created_at=row[15],
-        updated_at=row[16],
-        sends=row[17],
-        usage=_usage(*row[18:25]),
-    )
-
-
-def _usage(*counts: int) -> Usage:
-    if not any(counts):
-        return NO_USAGE
-    given, produced, cached, cache_write, reasoning, calls, estimated = counts
-    return Usage(given, produced, cached, cache_write, reasoning, calls, bool(estimated))
 
 
 def _key_and_position(execute: Execute, session_id: str) -> tuple[int, int]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from .derived import HEAD_COLUMNS
+
 SCHEMA_VERSION: Final = 1
 
 POSITIONS_PER_SESSION: Final = 1 << 32
@@ -220,12 +222,6 @@ RELEASE: Final = (
 FORGET_OWNER: Final = "DELETE FROM lw_owners WHERE owner = ?"
 
 # --- reading ------------------------------------------------------------------------------------------------------------
-
-HEAD_COLUMNS: Final = (
-    "session_id, position, window_start, checkpoint, epoch, owner, inbox_seq, takeovers, agent_name, kind, parent_id,"
-    " lifecycle, title, min_format, status, created_at, updated_at, sends, input_tokens, output_tokens, cached_tokens,"
-    " cache_write_tokens, reasoning_tokens, calls, estimated, key"
-)
 
 HEAD: Final = f"SELECT {HEAD_COLUMNS} FROM lw_sessions WHERE session_id = ?"
 

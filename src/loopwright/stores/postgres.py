@@ -1,0 +1,180 @@
+"""PostgreSQL, through asyncpg (extra `postgres`).
+
+Owns: the DSN, the driver, what its errors mean. Must not know: sessions, batches.
+Read next: `server.py` for the store, `postgres_statements.py` for its SQL.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+from ..model.errors import (
+    ConfigError,
+    LoopwrightError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreSchemaError,
+    StoreUnavailableError,
+    UsageError,
+)
+from .postgres_statements import PREFIX, PostgresStatements, statements
+from .server_dialect import Remedy, text_in, text_out
+
+# Without types of its own. Imported by name, so that the one place that needs it says so.
+asyncpg: Any = importlib.import_module("asyncpg")
+
+CONNECT_S: Final = 5.0
+CLOSE_S: Final = 2.0
+
+_LOST: Final = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what the driver says of itself when a connection went in the middle of a pipeline
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    OSError,
+)
+_AGAIN: Final = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.UniqueViolationError,
+    asyncpg.LockNotAvailableError,
+)
+_NAME: Final = re.compile("[a-z_][a-z0-9_]{0,40}")
+
+
+class PostgresConnection:
+    """One asyncpg connection behind the port."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def rows(self, statement: str, *values: Any) -> Sequence[Sequence[Any]]:
+        """See `ServerConnection.rows`."""
+        found = await self._connection.fetch(statement, *[_value_in(value) for value in values])
+        return [[text_out(value) if type(value) is str else value for value in row] for row in found]
+
+    async def run(self, statement: str, *values: Any) -> None:
+        """See `ServerConnection.run`."""
+        await self._connection.execute(statement, *[_value_in(value) for value in values])
+
+    async def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """See `ServerConnection.run_many`; pipelined, one round trip."""
+        await self._connection.executemany(statement, [[_value_in(value) for value in row] for row in rows])
+
+    async def close(self) -> None:
+        """See `ServerConnection.close`."""
+        try:
+            await self._connection.close(timeout=CLOSE_S)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+            self._connection.terminate()
+
+    def terminate(self) -> None:
+        """See `ServerConnection.terminate`."""
+        try:
+            self._connection.terminate()
+        except RuntimeError:
+            pass  # its event loop is closed, and the connection with it
+
+
+class PostgresDialect:
+    """One database, one schema of it, one prefix of table names.
+
+    `postgresql://user:password@host:port/database?prefix=lw_&schema=public`; other query parameters go to the driver.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        parts = urlsplit(dsn)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        prefix, self._schema = query.pop("prefix", PREFIX), query.pop("schema", "")
+        for what, name in (("prefix", prefix), ("schema", self._schema)):
+            if name and not _NAME.fullmatch(name):
+                raise ConfigError(f"{what} {name!r} must be lower-case letters, digits and underscores")
+        if not parts.path.strip("/"):
+            raise ConfigError(
+                f"{self._shown(parts.hostname, parts.port, '')} names no database: postgresql://host/database"
+            )
+        self._dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(query), ""))
+        self._place = self._shown(parts.hostname, parts.port, unquote(parts.path.strip("/")))
+        self._identity = f"{self._place}?schema={self._schema or 'public'}&prefix={prefix}"
+        self._statements = statements(prefix)
+
+    @property
+    def place(self) -> str:
+        """See `ServerDialect.place`."""
+        return self._place
+
+    @property
+    def identity(self) -> str:
+        """See `ServerDialect.identity`."""
+        return self._identity
+
+    @property
+    def statements(self) -> PostgresStatements:
+        """See `ServerDialect.statements`."""
+        return self._statements
+
+    @property
+    def native_faults(self) -> tuple[type[BaseException], ...]:
+        """See `ServerDialect.native_faults`."""
+        return (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+
+    async def connect(self, *, sync: bool) -> PostgresConnection:
+        """See `ServerDialect.connect`."""
+        settings = {"application_name": "loopwright", "synchronous_commit": "on" if sync else "off"}
+        if self._schema:
+            settings["search_path"] = self._schema
+        return PostgresConnection(await asyncpg.connect(self._dsn, timeout=CONNECT_S, server_settings=settings))
+
+    def fault(self, error: BaseException) -> Remedy:
+        """See `ServerDialect.fault`."""
+        if isinstance(error, _AGAIN):
+            return Remedy.AGAIN
+        return Remedy.LOST if isinstance(error, _LOST) else Remedy.FINAL
+
+    def translate(self, error: BaseException) -> LoopwrightError:
+        """See `ServerDialect.translate`."""
+        place = self._place
+        match error:
+            case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
+                return StoreError(f"{place} refuses this user: {error}; check user and password in the DSN")
+            case asyncpg.InvalidCatalogNameError() | asyncpg.InvalidSchemaNameError():
+                return StoreSchemaError(f"{place}: {error}; create it first")
+            case asyncpg.InsufficientPrivilegeError():
+                return StoreReadOnlyError(
+                    f"{place}: {error}; grant this user the rights on our tables, or let their owner"
+                    " run the DDL and open with schema VERIFY"
+                )
+            case asyncpg.ReadOnlySQLTransactionError():
+                return StoreReadOnlyError(f"{place} only reads ({error}); name the primary server in the DSN")
+            case asyncpg.DiskFullError():
+                return StoreFullError(f"no space left on {place}; nothing was written; free space and resume")
+            case asyncpg.UndefinedTableError() | asyncpg.UndefinedColumnError():
+                return StoreSchemaError(
+                    f"the tables of {place} do not fit this version: {error}", ddl=self._statements.DDL
+                )
+            case asyncpg.DataError():
+                return UsageError(f"a value cannot be stored in {place}: {error}; nothing was written")
+            case OSError():
+                return StoreUnavailableError(f"{place} cannot be reached: {error}")
+            case _:
+                return StoreError(f"{place}: {type(error).__name__}: {error}")
+
+    def _shown(self, host: str | None, port: int | None, database: str) -> str:
+        return f"postgresql://{host or 'localhost'}:{port or 5432}/{database}"
+
+
+def _value_in(value: Any) -> Any:
+    if isinstance(value, str):
+        return text_in(value)
+    if isinstance(value, list):
+        return [_value_in(one) for one in value]  # pyright: ignore[reportUnknownVariableType]
+    return value

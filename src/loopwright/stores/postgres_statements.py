@@ -1,0 +1,254 @@
+"""Every statement of the PostgreSQL store, each with its purpose.
+
+Owns: the tables and all SQL of this dialect. Must not know: Python values, connections.
+Written for READ COMMITTED: whatever a transaction decides on is locked by `HEADS_LOCKED` first, and every write to a session
+goes through its head row.
+Read next: `server_batch.py`, `server_reads.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from .derived import HEAD_COLUMNS
+
+PREFIX: Final = "lw_"
+
+_NOW: Final = "EXTRACT(EPOCH FROM clock_timestamp())::double precision"
+_S: Final = ", ".join(f"s.{column.strip()}" for column in HEAD_COLUMNS.split(","))
+_LEFT: Final = f"(SELECT o.expires - {_NOW} FROM lw_owners AS o WHERE o.owner = s.owner)"
+_ITEM: Final = "i.key, i.item_id, i.seq, i.kind, i.at, i.position"
+
+_DDL: Final = """\
+CREATE TABLE IF NOT EXISTS lw_schema (version integer NOT NULL PRIMARY KEY, created_at double precision NOT NULL);
+CREATE TABLE IF NOT EXISTS lw_owners (owner text COLLATE "C" NOT NULL PRIMARY KEY, expires double precision NOT NULL);
+CREATE TABLE IF NOT EXISTS lw_sessions (
+    key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    session_id text COLLATE "C" NOT NULL UNIQUE,
+    position bigint NOT NULL,
+    window_start bigint NOT NULL DEFAULT 0,
+    checkpoint bigint,
+    epoch bigint NOT NULL DEFAULT 0,
+    token bytea,
+    owner text COLLATE "C",
+    inbox_seq bigint NOT NULL DEFAULT 0,
+    takeovers integer NOT NULL DEFAULT 0,
+    status text NOT NULL DEFAULT 'idle',
+    updated_at double precision NOT NULL,
+    sends bigint NOT NULL DEFAULT 0,
+    input_tokens bigint NOT NULL DEFAULT 0,
+    output_tokens bigint NOT NULL DEFAULT 0,
+    cached_tokens bigint NOT NULL DEFAULT 0,
+    cache_write_tokens bigint NOT NULL DEFAULT 0,
+    reasoning_tokens bigint NOT NULL DEFAULT 0,
+    calls bigint NOT NULL DEFAULT 0,
+    estimated integer NOT NULL DEFAULT 0,
+    min_format integer NOT NULL,
+    agent_name text COLLATE "C" NOT NULL,
+    kind text NOT NULL,
+    parent_id text COLLATE "C",
+    lifecycle text NOT NULL,
+    title text NOT NULL,
+    created_at double precision NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX IF NOT EXISTS lw_sessions_parent ON lw_sessions (parent_id) WHERE parent_id IS NOT NULL;
+CREATE TABLE IF NOT EXISTS lw_records (
+    key bigint NOT NULL,
+    position bigint NOT NULL,
+    kind text NOT NULL,
+    version integer NOT NULL,
+    at double precision NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (key, position)
+);
+CREATE TABLE IF NOT EXISTS lw_inbox (
+    key bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL,
+    kind text NOT NULL,
+    at double precision NOT NULL,
+    body bytea,
+    position bigint,
+    PRIMARY KEY (key, item_id)
+);
+CREATE INDEX IF NOT EXISTS lw_inbox_waiting ON lw_inbox (key, seq) WHERE position IS NULL;
+CREATE TABLE IF NOT EXISTS lw_timers (
+    key bigint NOT NULL,
+    timer_id text COLLATE "C" NOT NULL,
+    due_at double precision NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (key, timer_id)
+);
+CREATE INDEX IF NOT EXISTS lw_timers_due ON lw_timers (due_at);
+CREATE TABLE IF NOT EXISTS lw_artifacts (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    artifact_id text COLLATE "C" NOT NULL UNIQUE,
+    key bigint NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    media_type text NOT NULL,
+    size bigint NOT NULL,
+    digest text NOT NULL,
+    complete integer NOT NULL
+);
+CREATE INDEX IF NOT EXISTS lw_artifacts_session ON lw_artifacts (key);
+CREATE TABLE IF NOT EXISTS lw_artifact_rows (id bigint NOT NULL, n integer NOT NULL, data bytea NOT NULL, PRIMARY KEY (id, n));
+CREATE TABLE IF NOT EXISTS lw_tombstones (
+    session_id text COLLATE "C" NOT NULL PRIMARY KEY,
+    key bigint NOT NULL,
+    swept integer NOT NULL DEFAULT 0
+);
+"""
+
+
+class PostgresStatements(Struct, frozen=True):
+    """The SQL by purpose; see `server_dialect.Statements`."""
+
+    DDL: str = _DDL
+    TABLES: str = "SELECT 1 WHERE to_regclass('lw_schema') IS NOT NULL AND to_regclass('lw_tombstones') IS NOT NULL"
+    VERSION: str = "SELECT max(version) FROM lw_schema HAVING max(version) IS NOT NULL"
+    NOTE_VERSION: str = f"INSERT INTO lw_schema VALUES ($1, {_NOW}) ON CONFLICT DO NOTHING"
+    LOCK_SCHEMA: str = "SELECT 1 FROM pg_advisory_lock(hashtext('lw_schema'))"
+    UNLOCK_SCHEMA: str = "SELECT pg_advisory_unlock(hashtext('lw_schema'))"
+    BEGIN: str = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    COMMIT: str = "COMMIT"
+    ROLLBACK: str = "ROLLBACK"
+    BEGIN_READ: str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+    # --- a batch -------------------------------------------------------------------------------------------------------
+    HEADS_LOCKED: str = f"SELECT {HEAD_COLUMNS}, token FROM lw_sessions WHERE session_id = ANY($1::text[]) ORDER BY session_id FOR UPDATE"
+    GONE: str = "SELECT session_id FROM lw_tombstones WHERE session_id = ANY($1::text[])"
+    LEFT: str = f"SELECT owner, expires - {_NOW} FROM lw_owners WHERE owner = ANY($1::text[])"
+    ITEMS: str = (
+        f"SELECT {_ITEM} FROM unnest($1::bigint[], $2::text[]) AS asked (key, item_id)"
+        " JOIN lw_inbox AS i ON i.key = asked.key AND i.item_id = asked.item_id"
+    )
+    WAITING_IDS: str = f"SELECT {_ITEM} FROM lw_inbox AS i WHERE i.key = $1 AND i.position IS NULL ORDER BY i.seq"
+    CHILDREN: str = "SELECT session_id FROM lw_sessions WHERE parent_id = ANY($1::text[])"
+    KEYS: str = "SELECT session_id, key FROM lw_sessions WHERE session_id = ANY($1::text[])"
+    INSERT_SESSION: str = (
+        "INSERT INTO lw_sessions (session_id, position, inbox_seq, agent_name, kind, parent_id, lifecycle, title,"
+        " min_format, status, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+    )
+    INSERT_RECORD: str = "INSERT INTO lw_records VALUES ($1, $2, $3, $4, $5, $6)"
+    MOVE_HEAD: str = (
+        "UPDATE lw_sessions SET position = $1, window_start = $2, checkpoint = $3, epoch = $4, owner = $5, token = $6,"
+        " inbox_seq = $7, takeovers = $8, title = $9, min_format = $10, status = $11, updated_at = $12, sends = $13,"
+        " input_tokens = $14, output_tokens = $15, cached_tokens = $16, cache_write_tokens = $17, reasoning_tokens = $18,"
+        " calls = $19, estimated = $20 WHERE key = $21"
+    )
+    ORPHAN: str = "UPDATE lw_sessions SET parent_id = NULL WHERE key = $1"
+    BURY: str = (
+        "INSERT INTO lw_tombstones (session_id, key)"
+        " SELECT session_id, key FROM lw_sessions WHERE session_id = ANY($1::text[])"
+    )
+    DELETE_SESSION: str = "DELETE FROM lw_sessions WHERE session_id = ANY($1::text[])"
+    INSERT_ITEM: str = (
+        "INSERT INTO lw_inbox (key, item_id, seq, kind, at, body, position) VALUES ($1, $2, $3, $4, $5, $6, $7)"
+    )
+    TAKE_ITEM: str = "UPDATE lw_inbox SET position = $1, body = NULL WHERE key = $2 AND item_id = $3"
+    PUT_TIMER: str = (
+        "INSERT INTO lw_timers VALUES ($1, $2, $3, $4)"
+        " ON CONFLICT (key, timer_id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body"
+    )
+    DROP_TIMER: str = "DELETE FROM lw_timers WHERE key = $1 AND timer_id = $2"
+    BEAT: str = (
+        f"INSERT INTO lw_owners AS o VALUES ($1, {_NOW} + $2::double precision)"
+        " ON CONFLICT (owner) DO UPDATE SET expires = greatest(o.expires, excluded.expires)"
+    )
+    RELEASE: str = "UPDATE lw_sessions SET owner = NULL, token = NULL WHERE owner = $1 AND session_id = ANY($2::text[])"
+    FORGET_OWNER: str = "DELETE FROM lw_owners WHERE owner = $1"
+    FORGET_OWNERS: str = (
+        f"DELETE FROM lw_owners AS o WHERE o.expires < {_NOW} - 3600"
+        " AND NOT EXISTS (SELECT 1 FROM lw_sessions AS s WHERE s.owner = o.owner)"
+    )
+
+    # --- reading -------------------------------------------------------------------------------------------------------
+    HEAD: str = "SELECT key, position FROM lw_sessions WHERE session_id = $1"
+    HEAD_AND_LEFT: str = f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE s.session_id = $1"
+    RECORDS: str = (
+        "SELECT position, kind, version, at, body FROM lw_records"
+        " WHERE key = $1 AND position >= $2 AND position < $3 ORDER BY position"
+    )
+    WAITING: str = "SELECT item_id, kind, body, at, seq FROM lw_inbox WHERE key = $1 AND position IS NULL ORDER BY seq"
+    ITEM_POSITION: str = "SELECT coalesce(position, -1) FROM lw_inbox WHERE key = $1 AND item_id = $2"
+    LIST: str = (
+        f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE ($1::text IS NULL OR s.status = $1)"
+        " AND ($2::text[] IS NULL OR s.agent_name = ANY($2)) AND ($3::text IS NULL OR s.parent_id = $3)"
+        " AND ($4::double precision IS NULL OR s.updated_at < $4) ORDER BY s.updated_at DESC, s.key DESC LIMIT $5"
+    )
+    INTERRUPTED: str = (
+        f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE (s.status = 'running' OR (s.status = 'idle' AND EXISTS"
+        " (SELECT 1 FROM lw_inbox AS i WHERE i.key = s.key AND i.position IS NULL)))"
+        f" AND (s.owner IS NULL OR s.owner = ANY($2::text[]) OR coalesce({_LEFT}, 0) <= 0)"
+        " AND s.agent_name = ANY($1::text[]) AND s.min_format <= $3"
+        " ORDER BY s.updated_at, s.key LIMIT $4 FOR UPDATE OF s SKIP LOCKED"
+    )
+    DUE: str = (
+        "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t JOIN lw_sessions AS s ON s.key = t.key"
+        " WHERE t.due_at <= $2 AND s.min_format <= $3 AND s.agent_name = ANY($1::text[])"
+        " ORDER BY t.due_at, t.key, t.timer_id LIMIT $4"
+    )
+    RENEWED: str = "SELECT session_id, epoch, inbox_seq FROM lw_sessions WHERE session_id = ANY($1::text[])"
+    OF_KINDS: str = (
+        "SELECT s.session_id, r.position, r.kind, r.version, r.at, r.body"
+        " FROM lw_records AS r JOIN lw_sessions AS s ON s.key = r.key"
+        " WHERE r.kind = ANY($1::text[]) ORDER BY r.key, r.position"
+    )
+
+    # --- artifacts -----------------------------------------------------------------------------------------------------
+    ARTIFACT: str = (
+        "SELECT id, artifact_id, session_id, media_type, size, digest FROM lw_artifacts"
+        " WHERE artifact_id = $1 AND complete = 1"
+    )
+    BEGIN_ARTIFACT: str = (
+        "INSERT INTO lw_artifacts (artifact_id, key, session_id, media_type, size, digest, complete)"
+        " SELECT $1, key, session_id, $3, $4, $5, 0 FROM lw_sessions WHERE session_id = $2 ON CONFLICT DO NOTHING"
+    )
+    ARTIFACT_STATE: str = "SELECT id, complete FROM lw_artifacts WHERE artifact_id = $1"
+    ARTIFACT_ROW: str = (
+        "INSERT INTO lw_artifact_rows VALUES ($1, $2, $3) ON CONFLICT (id, n) DO UPDATE SET data = excluded.data"
+    )
+    FINISH_ARTIFACT: str = "UPDATE lw_artifacts SET complete = 1 WHERE id = $1"
+    ARTIFACT_ROWS: str = "SELECT n, data FROM lw_artifact_rows WHERE id = $1 AND n >= $2 AND n < $3 ORDER BY n"
+
+    # --- deleting and checking -----------------------------------------------------------------------------------------
+    UNSWEPT: str = "SELECT session_id, key FROM lw_tombstones WHERE swept = 0 LIMIT 1"
+    SWEPT: str = "UPDATE lw_tombstones SET swept = 1 WHERE session_id = $1"
+    SWEEP: tuple[str, ...] = (
+        "DELETE FROM lw_records WHERE key = $1 AND position IN (SELECT position FROM lw_records WHERE key = $1 LIMIT 500)",
+        "DELETE FROM lw_inbox WHERE key = $1 AND item_id IN (SELECT item_id FROM lw_inbox WHERE key = $1 LIMIT 500)",
+        "DELETE FROM lw_timers WHERE key = $1",
+        "DELETE FROM lw_artifact_rows WHERE id IN (SELECT id FROM lw_artifacts WHERE key = $1 LIMIT 20)",
+        """DELETE FROM lw_artifacts WHERE key = $1
+        AND NOT EXISTS (SELECT 1 FROM lw_artifact_rows AS r WHERE r.id = lw_artifacts.id)""",
+    )
+    LEFT_OVER: tuple[str, ...] = (
+        "SELECT 1 FROM lw_records WHERE key = $1 LIMIT 1",
+        "SELECT 1 FROM lw_inbox WHERE key = $1 LIMIT 1",
+        "SELECT 1 FROM lw_artifacts WHERE key = $1 LIMIT 1",
+    )
+    GAPS: str = (
+        "SELECT s.session_id, s.position, count(r.position), min(r.position), max(r.position)"
+        " FROM lw_sessions AS s LEFT JOIN lw_records AS r ON r.key = s.key GROUP BY s.key"
+        " HAVING count(r.position) <> s.position"
+        " OR (s.position > 0 AND (min(r.position) <> 0 OR max(r.position) <> s.position - 1))"
+    )
+    HEADS_ASTRAY: str = (
+        "SELECT session_id FROM lw_sessions AS s WHERE window_start > position OR checkpoint >= position"
+        " OR inbox_seq < (SELECT coalesce(max(seq), 0) FROM lw_inbox AS i WHERE i.key = s.key)"
+    )
+
+
+def statements(prefix: str = PREFIX) -> PostgresStatements:
+    """The SQL with tables whose names begin with `prefix`."""
+    plain = PostgresStatements()
+    if prefix == PREFIX:
+        return plain
+    renamed: dict[str, Any] = {}
+    for name, value in structs.asdict(plain).items():
+        texts = (value,) if isinstance(value, str) else value
+        changed = tuple([text.replace(PREFIX, prefix) for text in texts])
+        renamed[name] = changed[0] if isinstance(value, str) else changed
+    return structs.replace(plain, **renamed)

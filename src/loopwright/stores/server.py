@@ -1,0 +1,394 @@
+"""Sessions on a database server: the store behind every server's DSN.
+
+Owns: the public class; what waits in line for the writing connection; connecting again. Must not know: any server's SQL.
+One connection writes, in the order of the calls: what is offered while a transaction is under way forms the next one, so
+many sessions share a commit as they do in a file. A second connection reads; a third one renews leases, on whatever
+event loop asks.
+Read next: `server_batch.py`, then `postgres.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from ..late import Late
+from ..model.errors import LoopwrightError, StoreUnavailableError, UsageError
+from ..ports.artifact import Artifact
+from ..ports.settling import Settling
+from ..ports.store import (
+    Acquire,
+    Claimable,
+    ClaimQuery,
+    Committed,
+    Enqueued,
+    Head,
+    InboxItem,
+    Lookup,
+    NewSession,
+    Op,
+    SessionQuery,
+    StoredRecord,
+    Transition,
+)
+from ..ports.store_admin import SchemaPolicy, StoreProblem, UncertainCall
+from . import ownership
+from .binding import LoopBinding
+from .derived import artifact_name
+from .server_batch import Batch, Fate, Needs, ServerOffer, needs_of_item, needs_of_session, needs_of_transition
+from .server_dialect import ServerConnection, ServerDialect
+from .server_line import ServerLine
+from .server_reads import SLICE_BYTES, ServerReads
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = Late("hashlib")
+
+T = TypeVar("T")
+
+Job: TypeAlias = Callable[[ServerConnection], Awaitable[Any]]
+"""Work with a connection; done again from its start when the connection was lost in it."""
+
+Tries: TypeAlias = deque[tuple[Batch, Sequence[Any]]]
+"""The try whose commit was asked for, with its outcomes; empty as long as none was."""
+
+LARGEST_BATCH: Final = 256
+"""Writes in one transaction: more would make everybody wait for the last of them."""
+
+
+class ServerStore:
+    """Durable sessions on a server that any number of processes and machines share.
+
+    Connects with its first call, so that a wrong address or a missing right is an error there. A server that is away is
+    waited for up to `busy_wait_s`, then it is `StoreUnavailableError`; the store stays usable.
+    """
+
+    def __init__(
+        self,
+        dialect: ServerDialect,
+        *,
+        schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
+        sync: bool = True,
+        busy_wait_s: float = 10.0,
+    ) -> None:
+        self._dialect = dialect
+        self._owner = ownership.new_owner()
+        self._queue: deque[ServerOffer | tuple[Job, asyncio.Future[Any]]] = deque()
+        self._binding = LoopBinding(f"store {dialect.place}", self._forget)
+        self._writing = ServerLine(dialect, schema, sync=sync, patience_s=busy_wait_s)
+        self._reading = ServerLine(dialect, schema, sync=sync, patience_s=busy_wait_s)
+        self._renewing = ServerLine(dialect, schema, sync=sync, patience_s=busy_wait_s)
+        self._renewing_on: asyncio.AbstractEventLoop | None = None
+        self._worker: asyncio.Task[None] | None = None
+        self._readers: set[asyncio.Task[Any]] = set()
+        self._alive_until = 0.0
+        self._held: set[str] = set()
+
+    @property
+    def identity(self) -> str:
+        """Server, database and table prefix, as the DSN names them."""
+        return self._dialect.identity
+
+    @property
+    def owner(self) -> str:
+        """Process id and a random part."""
+        return self._owner
+
+    def create(self, session: NewSession) -> Awaitable[Head]:
+        """See `Store.create`."""
+        return self._offer(session.session_id, lambda rules: rules.create(session), needs_of_session(session))
+
+    def commit(self, transition: Transition) -> Awaitable[Committed]:
+        """See `Store.commit`."""
+        if transition.release:
+            self._held.discard(transition.session_id)
+        elif isinstance(transition.lease, Acquire):
+            self._held.add(transition.session_id)
+        needs = needs_of_transition(transition)
+        return self._offer(transition.session_id, lambda rules: rules.commit(transition), needs, transition.ops)
+
+    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+        """See `Store.enqueue`."""
+        needs = needs_of_item(session_id, item, ops)
+        return self._offer(session_id, lambda rules: rules.enqueue(session_id, item, ops), needs, ops)
+
+    def read(self, session_id: str, *, after: int = 0, limit: int | None = None) -> Awaitable[Sequence[StoredRecord]]:
+        """See `Store.read`."""
+        return self._read(lambda reads: reads.records(session_id, after, limit))
+
+    def lookup(self, session_id: str, *, item_id: str | None = None) -> Awaitable[Lookup]:
+        """See `Store.lookup`."""
+        return self._read(lambda reads: reads.lookup(session_id, item_id))
+
+    def claim(self, query: ClaimQuery) -> Awaitable[Claimable]:
+        """See `Store.claim`."""
+        return self._read(lambda reads: reads.claimable(query))
+
+    def list(self, query: SessionQuery) -> Awaitable[Sequence[Head]]:
+        """See `Store.list`."""
+        return self._read(lambda reads: reads.heads(query))
+
+    async def renew(self, session_ids: Sequence[str], ttl_s: float) -> dict[str, tuple[int, int]]:
+        """See `Store.renew`. On a connection that belongs to the event loop which asks."""
+        self._binding.check()
+        loop = asyncio.get_running_loop()
+        if loop is not self._renewing_on:
+            self._renewing.terminate()
+            self._renewing_on = loop
+
+        async def beat(connection: ServerConnection) -> dict[str, tuple[int, int]]:
+            await connection.run(self._dialect.statements.BEAT, self._owner, ttl_s)
+            return await ServerReads(connection, self._dialect.statements).renewed(session_ids)
+
+        return await self._renewing.do(beat)
+
+    async def put_artifact(self, session_id: str, data: bytes, media_type: str) -> Artifact:
+        """See `ArtifactStore.put_artifact`."""
+        loop = self._binding.enter()
+        digest = await loop.run_in_executor(None, lambda: hashlib.sha256(data).hexdigest())
+        made = Artifact(artifact_name(session_id, digest), session_id, media_type, len(data), digest)
+        id_, complete = await self._job(partial(self._begin_artifact, made))
+        if complete:
+            return await self.artifact(made.artifact_id) or made
+        statements = self._dialect.statements
+        # One job a row, so that commits get their turn between them.
+        for n, start in enumerate(range(0, len(data), SLICE_BYTES)):
+            part = data[start : start + SLICE_BYTES]
+            await self._job(partial(_run, statements.ARTIFACT_ROW, (id_, n, part)))
+        await self._job(partial(_run, statements.FINISH_ARTIFACT, (id_,)))
+        return made
+
+    def read_artifact(self, artifact_id: str, *, offset: int = 0, limit: int | None = None) -> Awaitable[bytes]:
+        """See `ArtifactStore.read_artifact`."""
+        return self._read(lambda reads: reads.artifact_data(artifact_id, offset, limit))
+
+    def artifact(self, artifact_id: str) -> Awaitable[Artifact | None]:
+        """See `ArtifactStore.artifact`."""
+        return self._read(lambda reads: reads.artifact(artifact_id))
+
+    def ddl(self) -> str:
+        """The complete, idempotent script that makes the tables of this version."""
+        return self._dialect.statements.DDL
+
+    def check(self) -> Awaitable[Sequence[StoreProblem]]:
+        """See `StoreAdmin.check`. Reads the numbers of all records."""
+        return self._read(lambda reads: reads.problems())
+
+    async def delete(self, session_id: str, *, cascade: bool = True) -> int:
+        """See `StoreAdmin.delete`."""
+        needs = Needs(sessions={session_id}, families={session_id})
+        count: int = await self._offer(session_id, lambda rules: rules.delete(session_id, cascade), needs)
+        while await self._job(self._sweep):
+            pass
+        return count
+
+    def uncertain_calls(self) -> Awaitable[Sequence[UncertainCall]]:
+        """See `StoreAdmin.uncertain_calls`. Reads all records of two kinds."""
+        return self._read(lambda reads: reads.uncertain())
+
+    async def aclose(self) -> None:
+        """Finishes what was offered, gives up this owner's leases and closes; safe to call twice."""
+        if self._binding.closed:
+            return
+        try:
+            await asyncio.shield(self._job(self._give_up))
+        except LoopwrightError:
+            pass  # leases that cannot be given back expire; the connections are closed in any case
+        self._binding.closed = True
+        await asyncio.gather(*self._readers, return_exceptions=True)
+        await self._writing.close()
+        await self._reading.close()
+        if self._renewing_on is asyncio.get_running_loop():
+            await self._renewing.close()
+        else:
+            self._renewing.terminate()
+
+    def abandon(self) -> None:
+        """Closes as a killed process would: nothing is flushed or released; calls under way fail or are never answered."""
+        self._binding.closed = True
+        ownership.abandon(self._owner)
+        for line in (self._writing, self._reading, self._renewing):
+            line.terminate()
+        if self._worker is not None:
+            self._worker.cancel()
+        gone = StoreUnavailableError(f"store {self._dialect.place} was abandoned")
+        for waiting in self._queue:
+            _tell(waiting.future if isinstance(waiting, ServerOffer) else waiting[1], gone)
+        self._queue.clear()
+
+    def _forget(self) -> None:
+        """What belonged to an event loop that is closed by now."""
+        self._queue.clear()
+        self._worker = None
+        self._readers.clear()
+        for line in (self._writing, self._reading):
+            line.terminate()
+
+    def _offer(
+        self, session_id: str, write: Callable[[Any], T], needs: Needs, ops: tuple[Op, ...] = ()
+    ) -> asyncio.Future[T]:
+        loop = self._binding.enter()
+        future: asyncio.Future[T] = Settling(loop=loop)
+        self._put(loop, ServerOffer(session_id, write, needs, future, ops))
+        return future
+
+    def _job(self, job: Job) -> asyncio.Future[Any]:
+        loop = self._binding.enter()
+        future: asyncio.Future[Any] = Settling(loop=loop)
+        self._put(loop, (job, future))
+        return future
+
+    def _put(self, loop: asyncio.AbstractEventLoop, waiting: ServerOffer | tuple[Job, asyncio.Future[Any]]) -> None:
+        self._queue.append(waiting)
+        if self._worker is None or self._worker.done():
+            self._worker = loop.create_task(self._work(), context=contextvars.Context())
+
+    async def _work(self) -> None:
+        # What was offered in this turn of the loop is one batch.
+        await asyncio.sleep(0)
+        while self._queue:
+            first = self._queue[0]
+            if not isinstance(first, ServerOffer):
+                self._queue.popleft()
+                await self._answer([first[1]], partial(self._done_once, first[0]))
+                continue
+            batch: list[ServerOffer] = []
+            while self._queue and len(batch) < LARGEST_BATCH and isinstance(one := self._queue[0], ServerOffer):
+                batch.append(one)
+                self._queue.popleft()
+            await self._answer([offer.future for offer in batch], partial(self._written, batch))
+
+    async def _answer(
+        self, futures: Sequence[asyncio.Future[Any]], work: Callable[[], Awaitable[Sequence[Any]]]
+    ) -> None:
+        try:
+            outcomes = await work()
+        except LoopwrightError as error:
+            outcomes = [error] * len(futures)
+        except asyncio.CancelledError:
+            outcomes = [StoreUnavailableError(f"store {self._dialect.place} was abandoned")] * len(futures)
+        except Exception as error:  # noqa: BLE001 - a fault of ours is raised where it is awaited, and the line goes on
+            outcomes = [error] * len(futures)
+        for future, outcome in zip(futures, outcomes, strict=True):
+            _tell(future, outcome)
+
+    async def _done_once(self, job: Job) -> Sequence[Any]:
+        return [await self._writing.do(job)]
+
+    async def _written(self, offers: Sequence[ServerOffer]) -> Sequence[Any]:
+        try:
+            return await self._writing.do(partial(self._transaction, offers, deque()))
+        except LoopwrightError as error:
+            if len(offers) == 1 or isinstance(error, StoreUnavailableError | UsageError):
+                raise
+        # One of them may be at fault, which must not be everybody's.
+        outcomes: list[Any] = []
+        for offer in offers:
+            try:
+                outcomes += await self._writing.do(partial(self._transaction, [offer], deque()))
+            except LoopwrightError as error:
+                outcomes.append(error)
+        return outcomes
+
+    async def _transaction(
+        self, offers: Sequence[ServerOffer], before: Tries, connection: ServerConnection
+    ) -> Sequence[Any]:
+        """One try. `before` holds the try whose commit was asked for when the connection was lost."""
+        statements, now = self._dialect.statements, asyncio.get_running_loop().time()
+        batch = Batch(connection, statements, self._owner, self._alive_until - now)
+        try:
+            outcomes = await batch.judge(offers)
+            if before:
+                lost, answers = before.pop()
+                fate = lost.fate(batch)
+                if fate is Fate.WRITTEN:
+                    await connection.run(statements.ROLLBACK)
+                    return answers
+                if fate is Fate.UNKNOWN:
+                    raise StoreUnavailableError(
+                        f"the connection to {self._dialect.place} was lost in a commit, and others wrote meanwhile;"
+                        " read the session again before you go on"
+                    )
+            if not batch.changes():
+                await connection.run(statements.ROLLBACK)
+                return outcomes
+            if self._alive_until - now >= batch.rules.beat_s:
+                batch.rules.beat_s = 0.0
+            await batch.write(offers, outcomes)
+        except LoopwrightError:
+            await connection.run(statements.ROLLBACK)
+            raise
+        before.append((batch, outcomes))
+        await connection.run(statements.COMMIT)
+        if batch.rules.beat_s:
+            self._alive_until = now + batch.rules.beat_s
+        return outcomes
+
+    def _read(self, read: Callable[[ServerReads], Awaitable[T]]) -> Awaitable[T]:
+        loop = self._binding.enter()
+
+        async def work(connection: ServerConnection) -> T:
+            return await read(ServerReads(connection, self._dialect.statements))
+
+        # A task of its own: a caller that is cancelled must not leave half an answer in the connection.
+        task: asyncio.Task[T] = loop.create_task(self._reading.do(work), context=contextvars.Context())
+        self._readers.add(task)
+        task.add_done_callback(self._read_is_over)
+        return asyncio.shield(task)
+
+    def _read_is_over(self, task: asyncio.Task[Any]) -> None:
+        self._readers.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever asked may be gone
+
+    async def _begin_artifact(self, made: Artifact, connection: ServerConnection) -> tuple[int, bool]:
+        statements = self._dialect.statements
+        values = (made.artifact_id, made.session_id, made.media_type, made.size, made.digest)
+        await connection.run(statements.BEGIN_ARTIFACT, *values)
+        rows = await connection.rows(statements.ARTIFACT_STATE, made.artifact_id)
+        if not rows:
+            await ServerReads(connection, statements).lookup(made.session_id, None)  # says why
+            raise StoreUnavailableError(f"artifact {made.artifact_id!r} could not be begun; try again")
+        return rows[0][0], bool(rows[0][1])
+
+    async def _sweep(self, connection: ServerConnection) -> bool:
+        """Removes one batch of rows of a deleted session; False when nothing is left to remove."""
+        statements = self._dialect.statements
+        found = await connection.rows(statements.UNSWEPT)
+        if not found:
+            return False
+        session_id, key = found[0]
+        left = 0
+        for statement in statements.SWEEP:
+            await connection.run(statement, key)
+        for statement in statements.LEFT_OVER:
+            left += len(await connection.rows(statement, key))
+        if not left:
+            await connection.run(statements.SWEPT, session_id)
+        return True
+
+    async def _give_up(self, connection: ServerConnection) -> None:
+        statements = self._dialect.statements
+        if self._held:
+            await connection.run(statements.RELEASE, self._owner, sorted(self._held))
+        await connection.run(statements.FORGET_OWNER, self._owner)
+        await connection.run(statements.FORGET_OWNERS)
+
+
+async def _run(statement: str, values: tuple[Any, ...], connection: ServerConnection) -> None:
+    await connection.run(statement, *values)
+
+
+def _tell(future: asyncio.Future[Any], outcome: Any) -> None:
+    if future.done():
+        return
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+        future.exception()  # read, so that the event loop does not report what nobody waits for
+    else:
+        future.set_result(outcome)

@@ -1,0 +1,137 @@
+"""One connection to a server, made when it is needed and made again when it is lost.
+
+Owns: connecting, the schema's check on the first connection, trying again, one user at a time. Must not know: sessions.
+Read next: `server.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from ..model.errors import LoopwrightError, StoreSchemaError, StoreUnavailableError
+from ..ports.ambient import RealAmbient
+from ..ports.store_admin import SchemaPolicy
+from .server_dialect import Remedy, ServerConnection, ServerDialect
+
+T = TypeVar("T")
+
+SCHEMA_VERSION: Final = 1
+FIRST_WAIT_S: Final = 0.02
+LAST_WAIT_S: Final = 0.5
+
+
+class ServerLine:
+    """Gives its connection to one piece of work after the other."""
+
+    def __init__(self, dialect: ServerDialect, schema: SchemaPolicy, *, sync: bool, patience_s: float) -> None:
+        self._dialect = dialect
+        self._schema = schema
+        self._sync = sync
+        self._patience_s = patience_s
+        self._connection: ServerConnection | None = None
+        self._lock = asyncio.Lock()
+        self._ambient = RealAmbient()
+
+    async def do(self, work: Callable[[ServerConnection], Awaitable[T]]) -> T:
+        """The result of `work`, done again from its start after a lost connection or a lost race, up to the patience.
+
+        Raises: `StoreUnavailableError` when the server stayed away, else what the dialect makes of the fault.
+        """
+        began, wait_s = self._ambient.monotonic(), FIRST_WAIT_S
+        while True:
+            try:
+                async with self._lock:
+                    return await self._on_connection(work)
+            except self._dialect.native_faults as error:
+                fault = self._dialect.fault(error)
+                if fault is Remedy.FINAL:
+                    raise self._dialect.translate(error) from error
+                if self._ambient.monotonic() - began + wait_s > self._patience_s:
+                    raise StoreUnavailableError(
+                        f"{self._dialect.place} stayed away or busy for {self._patience_s:g} s"
+                        f" ({type(error).__name__}: {error}); whether the last commit happened is known to the next read"
+                    ) from error
+            await self._ambient.sleep(wait_s * (0.5 + self._ambient.random()))
+            wait_s = min(wait_s * 2, LAST_WAIT_S)
+
+    async def close(self) -> None:
+        """Waits for the work under way and says goodbye."""
+        async with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                await connection.close()
+
+    def terminate(self) -> None:
+        """Drops the connection, whatever is under way."""
+        connection, self._connection = self._connection, None
+        self._lock = asyncio.Lock()
+        if connection is not None:
+            connection.terminate()
+
+    async def _on_connection(self, work: Callable[[ServerConnection], Awaitable[T]]) -> T:
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = await self._connected()
+        try:
+            return await work(connection)
+        except LoopwrightError:
+            raise
+        except self._dialect.native_faults as error:
+            if self._dialect.fault(error) is Remedy.LOST:
+                self._drop(connection)
+            else:
+                await self._rolled_back(connection)
+            raise
+        except BaseException:
+            self._drop(connection)  # half an answer may be on its way
+            raise
+
+    async def _connected(self) -> ServerConnection:
+        connection = await self._dialect.connect(sync=self._sync)
+        try:
+            await self._prepare(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
+
+    async def _prepare(self, connection: ServerConnection) -> None:
+        sql, place = self._dialect.statements, self._dialect.place
+        if await self._is_current(connection):
+            return
+        if self._schema is not SchemaPolicy.AUTO_CREATE:
+            raise StoreSchemaError(f"{place} lacks our tables and schema is VERIFY; run this script", ddl=sql.DDL)
+        await connection.rows(sql.LOCK_SCHEMA)
+        try:
+            if not await self._is_current(connection):
+                for statement in sql.DDL.split(";\n"):
+                    if statement.strip():
+                        await connection.run(statement)
+                await connection.run(sql.NOTE_VERSION, SCHEMA_VERSION)
+        finally:
+            await connection.rows(sql.UNLOCK_SCHEMA)
+
+    async def _is_current(self, connection: ServerConnection) -> bool:
+        sql = self._dialect.statements
+        if not await connection.rows(sql.TABLES):
+            return False
+        rows = await connection.rows(sql.VERSION)
+        found = rows[0][0] if rows else None
+        if found is not None and found > SCHEMA_VERSION:
+            raise StoreSchemaError(
+                f"{self._dialect.place} has tables of version {found}, this program knows {SCHEMA_VERSION}; upgrade it"
+            )
+        return found is not None
+
+    async def _rolled_back(self, connection: ServerConnection) -> None:
+        try:
+            await connection.run(self._dialect.statements.ROLLBACK)
+        except self._dialect.native_faults:
+            self._drop(connection)
+
+    def _drop(self, connection: ServerConnection) -> None:
+        if self._connection is connection:
+            self._connection = None
+        connection.terminate()

@@ -1,0 +1,159 @@
+"""What is read from a server: rows into values, as of one moment where several statements belong together.
+
+Owns: reading. Must not know: any server, connections' lives, locks.
+Read next: `server_batch.py` for writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
+from ..ports.artifact import Artifact
+from ..ports.store import Claimable, ClaimQuery, DueTimer, Head, InboxItem, Lookup, SessionQuery, StoredRecord
+from ..ports.store_admin import StoreProblem, UncertainCall
+from . import ownership
+from .derived import head_of
+from .ledger import LEDGER_KINDS, uncertain_calls
+from .server_dialect import ServerConnection, Statements
+
+T = TypeVar("T")
+
+SLICE_BYTES: Final = 256 * 1024
+
+
+class ServerReads:
+    """The reads of one connection."""
+
+    def __init__(self, connection: ServerConnection, sql: Statements) -> None:
+        self._connection = connection
+        self._sql = sql
+
+    async def snapshot(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Several statements as of one moment."""
+        await self._connection.run(self._sql.BEGIN_READ)
+        try:
+            return await read()
+        finally:
+            await self._connection.run(self._sql.COMMIT)
+
+    async def records(self, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
+        """See `Store.read`."""
+
+        async def read() -> Sequence[StoredRecord]:
+            key, position = await self._key_and_position(session_id)
+            start = max(after, 0)
+            stop = position if limit is None else min(position, start + limit)
+            rows = await self._connection.rows(self._sql.RECORDS, key, start, stop) if start < stop else ()
+            found = [StoredRecord(at, kind, version, when, bytes(body)) for at, kind, version, when, body in rows]
+            if len(found) != max(stop - start, 0) or (found and found[0].position != start):
+                raise StoreCorruptError(
+                    f"journal of session {session_id!r} has {len(found)} of the records {start} to {stop - 1};"
+                    " restore a backup"
+                )
+            return found
+
+        return await self.snapshot(read)
+
+    async def lookup(self, session_id: str, item_id: str | None) -> Lookup:
+        """See `Store.lookup`."""
+
+        async def read() -> Lookup:
+            head, key = await self._head(session_id)
+            items = [InboxItem(*row) for row in await self._connection.rows(self._sql.WAITING, key)]
+            position = None
+            if item_id is not None:
+                found = await self._connection.rows(self._sql.ITEM_POSITION, key, item_id)
+                position = found[0][0] if found else None
+            return Lookup(head, tuple(items), position)
+
+        return await self.snapshot(read)
+
+    async def heads(self, query: SessionQuery) -> Sequence[Head]:
+        """See `Store.list`."""
+        names = None if query.agent_names is None else list(query.agent_names)
+        rows = await self._connection.rows(
+            self._sql.LIST, query.status, names, query.parent_id, query.before, query.limit
+        )
+        return [self._head_of(row) for row in rows]
+
+    async def claimable(self, query: ClaimQuery) -> Claimable:
+        """See `Store.claim`."""
+        names = list(query.agent_names)
+        dead = list(ownership.abandoned())
+        interrupted = await self._connection.rows(self._sql.INTERRUPTED, names, dead, query.max_format, query.limit)
+        due = await self._connection.rows(self._sql.DUE, names, query.now, query.max_format, query.limit)
+        timers = [DueTimer(session_id, timer_id, at, bytes(body)) for session_id, timer_id, at, body in due]
+        return Claimable(tuple([self._head_of(row) for row in interrupted]), tuple(timers))
+
+    async def renewed(self, session_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Epoch and inbox count of the named sessions that exist."""
+        rows = await self._connection.rows(self._sql.RENEWED, list(session_ids))
+        return {session_id: (epoch, inbox_seq) for session_id, epoch, inbox_seq in rows}
+
+    async def uncertain(self) -> Sequence[UncertainCall]:
+        """See `StoreAdmin.uncertain_calls`."""
+        rows = await self._connection.rows(self._sql.OF_KINDS, list(LEDGER_KINDS))
+        return uncertain_calls(
+            (session_id, StoredRecord(position, kind, version, at, bytes(body)))
+            for session_id, position, kind, version, at, body in rows
+        )
+
+    async def artifact(self, artifact_id: str) -> Artifact | None:
+        """What is known about a complete artifact."""
+        rows = await self._connection.rows(self._sql.ARTIFACT, artifact_id)
+        return Artifact(*rows[0][1:]) if rows else None
+
+    async def artifact_data(self, artifact_id: str, offset: int, limit: int | None) -> bytes:
+        """Bytes from `offset`; b"" past the end and for an unknown artifact."""
+        rows = await self._connection.rows(self._sql.ARTIFACT, artifact_id)
+        if not rows:
+            return b""
+        id_, size = rows[0][0], rows[0][4]
+        stop = size if limit is None else min(size, offset + limit)
+        if offset >= stop:
+            return b""
+        first, last = offset // SLICE_BYTES, (stop - 1) // SLICE_BYTES
+        parts = await self._connection.rows(self._sql.ARTIFACT_ROWS, id_, first, last + 1)
+        data = b"".join(bytes(part) for _, part in parts)
+        skipped = first * SLICE_BYTES
+        if [n for n, _ in parts] != list(range(first, last + 1)) or len(data) < stop - skipped:
+            raise StoreCorruptError(
+                f"artifact {artifact_id!r} lacks some of its rows {first} to {last}; restore a backup"
+            )
+        return data[offset - skipped : stop - skipped]
+
+    async def problems(self) -> list[StoreProblem]:
+        """See `StoreAdmin.check`."""
+        todo = "export what can be read, then delete the session"
+        found: list[StoreProblem] = []
+        for session_id, position, count, first, last in await self._connection.rows(self._sql.GAPS):
+            what = f"the head is at position {position}, the journal has {count} records from {first} to {last}"
+            found.append(StoreProblem(session_id, what, todo))
+        for (session_id,) in await self._connection.rows(self._sql.HEADS_ASTRAY):
+            what = "window start, checkpoint or inbox count of the head do not fit its journal"
+            found.append(StoreProblem(session_id, what, todo))
+        return found
+
+    async def _head(self, session_id: str) -> tuple[Head, int]:
+        rows = await self._connection.rows(self._sql.HEAD_AND_LEFT, session_id)
+        if not rows:
+            await self._missing(session_id)
+        return self._head_of(rows[0]), rows[0][-2]
+
+    def _head_of(self, row: Sequence[Any]) -> Head:
+        """A head from `HEAD_COLUMNS` and how long its owner is still alive."""
+        *columns, left = row
+        return head_of(columns, lambda owner: 0.0 if ownership.is_abandoned(owner) else max(left or 0.0, 0.0))
+
+    async def _key_and_position(self, session_id: str) -> tuple[int, int]:
+        rows = await self._connection.rows(self._sql.HEAD, session_id)
+        if not rows:
+            await self._missing(session_id)
+        return rows[0][0], rows[0][1]
+
+    async def _missing(self, session_id: str) -> None:
+        if await self._connection.rows(self._sql.GONE, [session_id]):
+            raise SessionGoneError(session_id)
+        raise SessionNotFoundError(session_id)
