@@ -1,10 +1,15 @@
-"""Hypothesis profiles: `ci` (default) tries the same examples every time, `dev` looks for new ones, longer."""
+"""Hypothesis profiles: `ci` (default) tries the same examples every time, `dev` looks for new ones, longer.
+
+Servers for the tests come from `tests/servers/plugin.py`.
+"""
 
 from __future__ import annotations
 
 import os
 
 from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["tests.servers.plugin"]
 
 settings.register_profile(
     "ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]

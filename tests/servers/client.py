@@ -1,0 +1,145 @@
+"""What a test says to the servers: an address with a fresh database, or a server of its own to stop and kill.
+
+The calls block for milliseconds, the first one of a run for about a second; `restart` and `kill` too, so that a test
+that has to go on meanwhile calls them through `asyncio.to_thread`.
+Read next: `keeper.py`, the process that answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import threading
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+from . import mariadb, postgres
+
+VARIABLE = "LOOPWRIGHT_TEST_SERVERS"
+"""Set for the whole run: the keeper's socket, and the address of each server that somebody else runs."""
+ASK_S = 55.0
+
+
+class NotOursError(Exception):
+    """The server was given by address: it cannot be stopped or killed, and there is no second one."""
+
+
+def _setup() -> Mapping[str, Any]:
+    try:
+        found: Mapping[str, Any] = json.loads(os.environ[VARIABLE])
+    except KeyError:
+        raise RuntimeError(
+            "no servers in this run: mark the test with `server` so that --embedded leaves it out"
+        ) from None
+    return found
+
+
+def _ask(**request: Any) -> dict[str, Any]:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(ASK_S)
+        connection.connect(_setup()["socket"])
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        answer: dict[str, Any] = json.loads(connection.makefile().readline())
+    if "error" in answer:
+        raise RuntimeError(answer["error"])
+    return answer
+
+
+def _blocking(work: Coroutine[Any, Any, None]) -> None:
+    """Runs a coroutine to its end, also where an event loop is running already."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(work)
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
+class ServerHandle:
+    """One server, as a test sees it."""
+
+    def __init__(self, kind: str, key: str, dsn: str, *, ours: bool) -> None:
+        self.kind = kind
+        self.pid: int | None = None
+        self._key = key
+        self._dsn = dsn
+        self._ours = ours
+
+    def dsn(self, database: str) -> str:
+        """The address of a database on it."""
+        return self._dsn.replace("/NAME", f"/{database}")
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The address of an empty database, dropped at the end if the server is still there."""
+        name = f"test_{uuid4().hex[:16]}"
+        execute = postgres.execute if self.kind == "postgres" else mariadb.execute
+        admin = self.dsn("postgres" if self.kind == "postgres" else "")
+        made = f"CREATE DATABASE {name}"
+        gone = f"DROP DATABASE {name}"
+        _blocking(execute(admin, f"{made} TEMPLATE template0" if self.kind == "postgres" else made))
+        try:
+            yield self.dsn(name)
+        finally:
+            if self.pid is not None or not self._ours:
+                _blocking(execute(admin, f"{gone} WITH (FORCE)" if self.kind == "postgres" else gone))
+
+    def start(self) -> None:
+        """Starts it; nothing happens when it runs."""
+        self._tell("start")
+
+    def stop(self) -> None:
+        """Stops it in order: open connections are ended, everything is written."""
+        self._tell("stop")
+
+    def kill(self) -> None:
+        """Ends all its processes at once."""
+        self._tell("kill")
+
+    def restart(self, *, abrupt: bool = False) -> None:
+        """Stops (or kills) it and starts it again: same port, same data."""
+        self._tell("restart", abrupt=abrupt)
+
+    def drop(self) -> None:
+        """Kills it and removes its data."""
+        self._tell("drop")
+
+    def _tell(self, wish: str, **more: object) -> None:
+        if not self._ours:
+            raise NotOursError(f"{self.kind} was given by address")
+        answer = _ask(wish=wish, key=self._key, kind=self.kind, **more)
+        self.pid, self._dsn = answer["pid"], answer["dsn"]
+
+
+def shared(kind: str) -> ServerHandle:
+    """The server that all tests of the run share; it must not be stopped. Kinds: "postgres", "mariadb"."""
+    given = _setup()["given"].get(kind)
+    if given is not None:
+        return ServerHandle(kind, kind, given.rstrip("/").rpartition("/")[0] + "/NAME", ours=False)
+    handle = ServerHandle(kind, kind, "", ours=True)
+    handle.start()
+    return handle
+
+
+@contextmanager
+def own(kind: str, *, durable: bool = False) -> Iterator[ServerHandle]:
+    """A server for one test alone, which may be stopped and killed."""
+    if kind in _setup()["given"]:
+        raise NotOursError(f"{kind} was given by address: this test needs a server that it may kill")
+    handle = ServerHandle(kind, f"{kind}-{uuid4().hex}", "", ours=True)
+    handle._tell("start", durable=durable)
+    try:
+        yield handle
+    finally:
+        handle.drop()

@@ -1,0 +1,166 @@
+"""The servers of the tests are there, can be stopped and killed, keep what was written, and leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncmy
+import asyncpg
+import pytest
+
+from . import client
+from .choice import NEEDS, Choice, Need, NoServerError, choose, installed
+from .client import ServerHandle
+from .plugin import ROOT
+
+FACTS = "CREATE TABLE facts (n INTEGER PRIMARY KEY)", "INSERT INTO facts VALUES (7)"
+
+
+async def ask(dsn: str, *statements: str) -> object:
+    """Runs statements; the single value of the last one."""
+    if dsn.startswith("postgresql"):
+        connection = await asyncpg.connect(dsn)
+        try:
+            for statement in statements:
+                found = await connection.fetchval(statement)
+        finally:
+            await connection.close()
+        return found
+    parts = urlsplit(dsn)
+    connection = await asyncmy.connect(
+        host=parts.hostname, port=parts.port, user=parts.username, db=parts.path[1:] or None, autocommit=True
+    )
+    async with connection.cursor() as cursor:
+        for statement in statements:
+            await cursor.execute(statement)
+        row = await cursor.fetchone()
+    connection.close()
+    return row[0] if row else None
+
+
+async def test_postgres_answers(postgres: str) -> None:
+    assert await ask(postgres, "SELECT 1") == 1
+
+
+async def test_mariadb_answers(mariadb: str) -> None:
+    assert await ask(mariadb, "SELECT 1") == 1
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+async def test_each_test_has_an_empty_database(postgres: str, mariadb: str, turn: int) -> None:
+    for dsn in (postgres, mariadb):
+        await ask(dsn, *FACTS)
+
+
+@pytest.mark.parametrize("abrupt", [False, True])
+async def test_postgres_comes_back_with_its_data(own_postgres: ServerHandle, abrupt: bool) -> None:
+    await comes_back(own_postgres, own_postgres.dsn("postgres"), abrupt)
+
+
+@pytest.mark.parametrize("abrupt", [False, True])
+async def test_mariadb_comes_back_with_its_data(own_mariadb: ServerHandle, abrupt: bool) -> None:
+    await comes_back(own_mariadb, own_mariadb.dsn("mysql"), abrupt)
+
+
+async def comes_back(server: ServerHandle, dsn: str, abrupt: bool) -> None:
+    await ask(dsn, *FACTS)
+    before = server.pid
+    server.restart(abrupt=abrupt)
+    assert server.pid != before
+    assert await ask(dsn, "SELECT n FROM facts") == 7
+
+
+@pytest.mark.kill
+async def test_a_killed_server_refuses_until_it_is_started(
+    own_postgres: ServerHandle, own_mariadb: ServerHandle
+) -> None:
+    for server, dsn in ((own_postgres, own_postgres.dsn("postgres")), (own_mariadb, own_mariadb.dsn("mysql"))):
+        server.kill()
+        with pytest.raises((OSError, asyncmy.errors.OperationalError)):
+            await ask(dsn, "SELECT 1")
+        server.start()
+        assert await ask(dsn, "SELECT 1") == 1
+
+
+RUN = """
+    import json, os, pathlib, sys, tempfile
+    from tests.servers import client, plugin
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="loopwright-servers-"))
+    folder.chmod(0o711)
+    keeper = plugin.start_keeper(folder, json.loads(sys.argv[1]))
+    os.environ[client.VARIABLE] = json.dumps({"socket": str(folder / "socket"), "given": {}})
+    servers = [client.shared("postgres"), client.shared("mariadb")]
+    print(json.dumps([str(folder), keeper.pid, *(server.pid for server in servers)]), flush=True)
+    sys.stdin.read()
+"""
+
+
+def ended(pid: int, within_s: float = 20.0) -> bool:
+    """Waits for the end of a process that is not our child."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], within_s)[0])
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.server
+@pytest.mark.kill
+@pytest.mark.skipif(sys.platform != "linux", reason="watches foreign processes through pidfd, which is Linux's")
+@pytest.mark.parametrize("victim", ["run", "keeper"])
+def test_no_server_outlives_a_killed_run(victim: str) -> None:
+    programs = {kind: str(installed(need)) for kind, need in NEEDS.items()}
+    if "None" in programs.values():
+        pytest.skip("a server was given by address")
+    environment = {name: value for name, value in os.environ.items() if name != client.VARIABLE}
+    command = [sys.executable, "-c", textwrap.dedent(RUN), json.dumps(programs)]
+    run = subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert run.stdout is not None
+    folder, keeper, *servers = json.loads(run.stdout.readline())
+    os.kill(run.pid if victim == "run" else keeper, signal.SIGKILL)
+    for pid in (keeper, *servers):
+        assert ended(pid)
+    run.kill()
+    run.communicate()
+    if victim == "run":
+        assert not Path(folder).exists()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+MISSING = NEEDS["postgres"]._replace(program="no-such-program", packages=("no-such-package",))
+
+
+def refuse(need: Need) -> str:
+    return "only root may install it"
+
+
+def test_an_address_is_taken_where_nothing_is_installed_and_nothing_can_be() -> None:
+    address = "postgresql://somebody@localhost/tests"
+    assert choose(MISSING, {MISSING.variable: address}, refuse) == Choice(None, address)
+
+
+def test_without_any_server_the_choice_says_what_to_do() -> None:
+    with pytest.raises(NoServerError) as told:
+        choose(MISSING, {}, refuse)
+    for words in ("only root", "no-such-package", MISSING.variable, "--embedded"):
+        assert words in str(told.value)
+
+
+def test_what_is_installed_is_preferred_to_an_address() -> None:
+    need = NEEDS["postgres"]
+    if installed(need) is None:
+        pytest.skip("a server was given by address")
+    found = choose(need, {need.variable: "postgresql://somebody@localhost/tests"}, refuse)
+    assert found == Choice(installed(need), None)
