@@ -31,6 +31,7 @@ class ServerLine:
         self._sync = sync
         self._patience_s = patience_s
         self._connection: ServerConnection | None = None
+        self._is_prepared = False
         self._lock = asyncio.Lock()
         self._ambient = RealAmbient()
 
@@ -90,11 +91,13 @@ class ServerLine:
 
     async def _connected(self) -> ServerConnection:
         connection = await self._dialect.connect(sync=self._sync)
-        try:
-            await self._prepare(connection)
-        except BaseException:
-            connection.terminate()
-            raise
+        if not self._is_prepared:
+            try:
+                await self._prepare(connection)
+            except BaseException:
+                connection.terminate()
+                raise
+            self._is_prepared = True
         return connection
 
     async def _prepare(self, connection: ServerConnection) -> None:
