@@ -292,6 +292,7 @@ class Run:
     async def _end_early(self, step: Finish, also: Sequence[Record] = ()) -> None:
         """Ends a send wherever it is: open calls are answered first, so that the session stays sendable."""
         context = self.context
+        self.journal.check_kept()
         if self.journal.actor.state is None:
             await self.journal.load()
         if context.state.active is None:

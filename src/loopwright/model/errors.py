@@ -21,6 +21,7 @@
     │   ├── SessionFencedError           session.fenced
     │   ├── SessionMovedError            session.moved
     │   ├── InboxMovedError              session.inbox_moved
+    │   ├── SessionLeftError             session.left
     │   ├── AgentUnavailableError        agent.unavailable
     │   ├── StoreUnavailableError        store.unavailable
     │   └── StoreFullError               store.full
@@ -279,6 +280,18 @@ class InboxMovedError(RetryLaterError):
         self.session_id = session_id
         self.inbox_seq = inbox_seq
         super().__init__(f"session {session_id!r} got a new inbox item (inbox_seq {inbox_seq}); nothing was written")
+
+
+class SessionLeftError(RetryLaterError):
+    """The worker that ran the session was told to stop; the run stays open and whoever claims it next goes on."""
+
+    code = "session.left"
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(
+            f"session {session_id!r} was left by its worker in the middle of a run; the next one continues it"
+        )
 
 
 class AgentUnavailableError(RetryLaterError):
