@@ -22,6 +22,7 @@ from ..config import WorkerSettings
 from ..engine.worker import SessionNews
 from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError
+from ..ports.ambient import breathe
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, begun_with_of, opened_agent
 from .exit_codes import ExitCode
 from .options import AgentName, AllowBash, BaseUrl, MaxRounds, Model, Preset, System, Workspace
@@ -97,15 +98,14 @@ def worker(
 
 async def _serve(settings: AgentSettings, options: WorkerOptions) -> int:
     async with _opened(settings, options.agent_module) as (loop, accepts):
+        work = loop.serve(
+            settings=options.settings, once=options.once, handle_signals=True, on_session=_say, accepts=accepts
+        )
+        serving = asyncio.get_running_loop().create_task(work)
+        await breathe()  # so that who reads the next line may send a signal
         sys.stderr.write(f"loopwright: serving agent {loop.config.agent_name!r}; SIGTERM or Ctrl-C ends it\n")
         sys.stderr.flush()
-        done = await loop.serve(
-            settings=options.settings,
-            once=options.once,
-            handle_signals=True,
-            on_session=_say,
-            accepts=accepts,
-        )
+        done = await serving
         sys.stderr.write(
             f"loopwright: {done.taken} taken, {done.ended} ended, {done.left} left, {done.timers} timers\n"
         )
