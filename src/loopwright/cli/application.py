@@ -1,7 +1,7 @@
 """All commands in one application.
 
 Owns: how commands are called, and that the process ends with their exit code. Must not know: what commands do.
-Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `doctor_command.py`.
+Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `worker_command.py`, `doctor_command.py`.
 """
 
 from __future__ import annotations

@@ -157,8 +157,13 @@ class Worker:
 
     async def _work(self, told: asyncio.Future[str]) -> None:
         settings = self._order.settings
-        while not self._stop.cancelled and self._fault is None:
-            found = await self._look()
+        while self._goes_on():
+            try:
+                found = await self._look()
+            except LoopwrightError:
+                if self._goes_on():
+                    raise
+                return  # the store may be closed by whoever stops us
             if self._order.once and not found and not self._running:
                 return
             self._pause_s = settings.poll_min_s if found else min(self._pause_s * 2, settings.poll_max_s)
@@ -167,6 +172,9 @@ class Worker:
                 await self._wait(settings.poll_max_s, told, *self._tasks())
                 self._pause_s = settings.poll_min_s
             await self._wait(self._pause_s, told)
+
+    def _goes_on(self) -> bool:
+        return not self._stop.cancelled and self._fault is None
 
     async def _look(self) -> bool:
         """Looks at the store once: fires what is due, starts what there is room for; True when there was something."""
