@@ -180,7 +180,7 @@ class Journal:
         Raises what the store raises; the warm state is then dropped, because it is ahead of the journal.
         Cancel: the commit is finished first, then the cancellation goes on.
         """
-        self.check_kept()
+        check_kept(self)
         state, kernel = self.state, self.kernel
         if progress and (state.lost_answers or state.dropped):
             records = (HistoryRepaired(tuple(state.lost_answers), tuple(state.dropped)), *records)
@@ -217,11 +217,6 @@ class Journal:
         if cancelled is not None:
             raise cancelled
         return done
-
-    def check_kept(self) -> None:
-        """Raises `SessionLeftError` once the session is to be left as it is."""
-        if self.left:
-            raise SessionLeftError(self.session_id)
 
     async def append(self, records: Sequence[Record]) -> None:
         """Like `commit`, for results that finish while another commit of this session is under way: they go together."""
@@ -432,6 +427,14 @@ def status_of(state: State) -> Status:
     if send is None:
         return "idle"
     return "waiting" if send.paused else "running"
+
+
+def check_kept(journal: Journal) -> None:
+    """Raises `SessionLeftError` once the session is to be left as it is."""
+    if journal.left:
+        raise SessionLeftError(
+            f"session {journal.session_id!r} was left in the middle of a run; the next worker goes on"
+        )
 
 
 async def settled(work: Awaitable[T]) -> tuple[T, asyncio.CancelledError | None]:

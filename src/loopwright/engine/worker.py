@@ -1,6 +1,6 @@
 """A worker: finds sessions that nobody alive runs, and runs them.
 
-Owns: `Worker`: looking at the store in intervals, how many run at once, what is left alone for a while, draining.
+Owns: `WorkerLoop`: looking at the store in intervals, how many run at once, what is left alone for a while, draining.
 Must not know: how a session is continued (`admission.py`), how a lease is kept (`keeper.py`).
 Nothing is locked by looking: of several workers that find the same session, the first commit decides who runs it.
 Read next: `admission.py`.
@@ -87,7 +87,7 @@ class WorkerOrder(Struct, frozen=True, kw_only=True):
 
 async def serve(kernel: Kernel, admission: Admission, order: WorkerOrder, stop: CancellationToken) -> WorkDone:
     """See `StatefulAgentLoop.serve`."""
-    worker = Worker(kernel, admission, order, stop)
+    worker = WorkerLoop(kernel, admission, order, stop)
     if not order.handle_signals:
         return await worker.run()
     with stop_signals(stop.cancel, worker.hurry.cancel):
@@ -121,7 +121,7 @@ class Work:
             self._turn.leave(reason)
 
 
-class Worker:
+class WorkerLoop:
     """One call of `serve`."""
 
     def __init__(self, kernel: Kernel, admission: Admission, order: WorkerOrder, stop: CancellationToken) -> None:
