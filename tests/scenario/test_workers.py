@@ -28,7 +28,7 @@ from loopwright.model.codec import encode
 from loopwright.model.errors import ConfigError, StoreUnavailableError
 from loopwright.model.records import RunResumed, SendFinished, ToolFinished
 from loopwright.ports import WakeSource
-from loopwright.ports.store import Claimable, ClaimQuery
+from loopwright.ports.store import Claimable, ClaimQuery, Committed, Transition
 from loopwright.stores.memory import MemoryStore
 from loopwright.testing import calls
 from loopwright.testing.virtual import VirtualAmbient
@@ -249,7 +249,8 @@ async def test_a_session_that_somebody_else_took_is_no_news(stage: Stage, caplog
     late, news = Late(VirtualAmbient(), place=place), News()
     worker = stage.loop(store=late, lease_wait_s=30.0)
     with caplog.at_level(logging.INFO):
-        done = await worker.serve(stop=lambda: len(late.looks) >= 5, settings=QUICK, on_session=news)
+        async with asyncio.timeout(5):
+            done = await worker.serve(stop=lambda: len(late.looks) >= 5, settings=QUICK, on_session=news)
     assert (done.taken, done.left, news.all, caplog.records) == (0, 0, [], [])
     stuck.gate.set()
     assert (await running).status == "completed"
@@ -389,15 +390,43 @@ async def test_a_worker_whose_task_or_loop_ends_stops_no_session(stage: Stage, h
     assert (outcomes, len(resumes), stuck.calls) == (["completed"], 2, 2)
 
 
-async def test_a_session_that_a_send_of_this_process_runs_is_not_waited_for(stage: Stage) -> None:
-    stuck = Stuck()
-    loop = stage.loop(llm=Waits(), tools=stuck.tools)
-    sid = await loop.new_session()
-    running = asyncio.create_task(loop.send("go", session_id=sid))
+async def test_a_session_that_a_send_of_this_process_has_is_not_waited_for(stage: Stage) -> None:
+    hooks, gate, came = AgentHooks(), asyncio.Event(), asyncio.Event()
+
+    @hooks.on(HookPoint.MESSAGE_APPEND)
+    async def takes_its_time(context: Any) -> None:
+        came.set()
+        await gate.wait()
+
+    loop = stage.loop(llm=Echo(), hooks=hooks)
+    sid = await waiting(loop, "first")
+    sending = asyncio.create_task(loop.send("second", session_id=sid))
+    await came.wait()
+    async with asyncio.timeout(5):
+        assert (await loop.serve(once=True, settings=QUICK)).taken == 0
+    gate.set()
+    assert (await sending).status == "completed"
+    assert {"user: first", "user: second"} < set(texts(await loop.get_messages(sid)))
+
+
+async def test_a_worker_does_not_return_before_the_leases_it_left_are_given_back(stage: Stage) -> None:
+    class SlowToRelease(MemoryStore):
+        def commit(self, transition: Transition) -> Awaitable[Committed]:
+            return super().commit(transition) if transition.records else self._later(transition)
+
+        async def _later(self, transition: Transition) -> Committed:
+            await next_turn(0.05)
+            return await super().commit(transition)
+
+    stuck, stop = Stuck(), CancellationToken()
+    loop = stage.loop(llm=Waits(), tools=stuck.tools, store=SlowToRelease(""))
+    sid = await interrupted(loop)
+    settings = WorkerSettings(poll_min_s=0.005, poll_max_s=0.02, drain_timeout_s=0.0)
+    serving = asyncio.create_task(loop.serve(stop=stop, settings=settings))
     await until(lambda: stuck.calls == 1)
-    assert (await loop.serve(once=True, settings=QUICK)).taken == 0
-    stuck.gate.set()
-    assert (await running).status == "completed"
+    stop.cancel()
+    assert (await serving).left == 1
+    assert (await loop.store.lookup(sid)).head.owner is None
 
 
 async def test_whoever_listens_cannot_stop_a_worker(stage: Stage) -> None:
