@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .config import AgentLoopConfig, LLMRetryPolicy
+    from .config import AgentLoopConfig, LLMRetryPolicy, WorkerSettings
     from .core.result import FollowUpQueued, StatefulResult
     from .engine.bus import AgentEventBus
     from .engine.hooks import AgentHooks
@@ -87,6 +87,7 @@ _HOME = {
     "ToolRegistry": "tools.registry",
     "Usage": "model.usage",
     "UserMessage": "model.messages",
+    "WorkerSettings": "config",
     "create_default_tool_registry": "tools.presets",
     "create_llm_service_from_config": "transports.service_factory",
     "create_llm_service_from_env": "transports.service_factory",
@@ -141,6 +142,7 @@ __all__ = [
     "ToolRegistry",
     "Usage",
     "UserMessage",
+    "WorkerSettings",
     "create_default_tool_registry",
     "create_llm_service_from_config",
     "create_llm_service_from_env",

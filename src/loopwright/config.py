@@ -1,6 +1,6 @@
 """How a loop behaves: every setting, its unit and its default.
 
-Owns: `AgentLoopConfig`, `LLMRetryPolicy`. Must not know: how a setting is carried out.
+Owns: `AgentLoopConfig`, `LLMRetryPolicy`, `WorkerSettings`. Must not know: how a setting is carried out.
 Read next: `loop.py`.
 """
 
@@ -15,7 +15,7 @@ from .core.retry import LLMRetryPolicy
 from .core.settings import type_problems
 from .model.errors import ConfigError
 
-__all__ = ["AgentLoopConfig", "LLMRetryPolicy"]
+__all__ = ["AgentLoopConfig", "LLMRetryPolicy", "WorkerSettings"]
 
 
 class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +78,36 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ConfigError(problems)
 
 
+class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How `StatefulAgentLoop.serve` looks for work; an impossible value is a `ConfigError` that lists all problems."""
+
+    max_sessions: int = 16
+    """Sessions that one worker runs at once."""
+    poll_min_s: float = 0.1
+    """Longest pause between two looks at the store after work was found."""
+    poll_max_s: float = 2.0
+    """What the pause doubles up to while there is nothing to do or the store is away. Each pause is cut by up to half at
+    random, so that workers do not march in step."""
+    drain_timeout_s: float | None = None
+    """How long running sessions may go on after a stop, before they are left to others.
+    None: 10 s or two thirds of `lease_ttl_s`, whichever is less."""
+    set_aside_s: float = 60.0
+    """How long this worker leaves a session alone that it cannot run (a tool is missing, the journal is damaged, it fails
+    without taking its inbox); doubled each time, up to 16 times as long."""
+    away_limit_s: float | None = None
+    """How long the store may be away before `serve` raises its error; None waits for ever."""
+
+    def __post_init__(self) -> None:
+        wrong = type_problems(self)
+        problems = list(wrong.values())
+        for names, rule, holds in _WORKER_RANGES:
+            problems += [f"{n} must be {rule}" for n in names if n not in wrong and not holds(getattr(self, n))]
+        if not problems and self.poll_min_s > self.poll_max_s:
+            problems.append("poll_min_s must not be more than poll_max_s")
+        if problems:
+            raise ConfigError(problems)
+
+
 _POSITIVE = (
     "max_rounds",
     "max_parallel_tools",
@@ -101,4 +131,9 @@ _RANGES: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (_POSITIVE, "positive", lambda value: value > 0),
     (_NOT_NEGATIVE, "0 or more", lambda value: value >= 0),
     (_POSITIVE_OR_NONE, "positive or None", lambda value: value is None or value > 0),
+)
+
+_WORKER_RANGES: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
+    (("max_sessions", "poll_min_s", "poll_max_s", "set_aside_s"), "positive", lambda value: value > 0),
+    (("drain_timeout_s", "away_limit_s"), "0 or more, or None", lambda value: value is None or value >= 0),
 )

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
-from .config import AgentLoopConfig
+from .config import AgentLoopConfig, WorkerSettings
 from .core.decide import Limits
 from .core.result import FollowUpQueued, StatefulResult
 from .engine.actor import ACTORS
 from .engine.admission import Admission
+from .engine.arguments import check_limits, usable_id, user_message
 from .engine.bus import AgentEventBus
 from .engine.draining import InFlight
 from .engine.hooks import AgentHooks
@@ -24,9 +25,8 @@ from .engine.keeper import LeaseKeeper
 from .engine.kernel import Kernel
 from .engine.turn import AS_SET, SendOptions
 from .late import Late
-from .model.codec import decode, encode
-from .model.errors import ConfigError, InvalidMessageError, LoopClosedError, StoreCorruptError, StoreReadOnlyError
-from .model.messages import Message, MessageLike, UserMessage, as_message, is_blank
+from .model.errors import ConfigError, LoopClosedError, StoreReadOnlyError
+from .model.messages import Message, MessageLike
 from .model.records import Interaction, SessionCreated
 from .model.specs import StructuredOutputSpec
 from .ports.ambient import Ambient, RealAmbient
@@ -38,10 +38,11 @@ from .ports.tool import NoTools, ToolDefinition, ToolSource
 from .stores.dsn import open_store
 
 if TYPE_CHECKING:
-    from .engine import answers, inspection, recovery, watching
+    from .engine import answers, inspection, recovery, watching, worker
     from .engine.answers import Answers
     from .engine.inspection import SessionStats
     from .engine.recovery import Recovered
+    from .engine.worker import SessionNews, WorkDone
     from .model.events import AgentEvent
     from .ports.store_admin import SessionStore
     from .tools import registry, signature, validation
@@ -52,6 +53,7 @@ else:
     inspection = Late("loopwright.engine.inspection")
     recovery = Late("loopwright.engine.recovery")
     watching = Late("loopwright.engine.watching")
+    worker = Late("loopwright.engine.worker")
     registry = Late("loopwright.tools.registry")
     signature = Late("loopwright.tools.signature")
     validation = Late("loopwright.tools.validation")
@@ -121,6 +123,7 @@ class StatefulAgentLoop:
         )
         self._admission = Admission(self._kernel)
         self._in_flight = InFlight()
+        self._serving: set[CancellationToken] = set()
         self._closed = False
 
     async def __aenter__(self) -> StatefulAgentLoop:
@@ -163,7 +166,7 @@ class StatefulAgentLoop:
         """
         self._check_open()
         kernel = self._kernel
-        sid = kernel.ambient.new_id("sess") if session_id is None else _usable_id(session_id)
+        sid = kernel.ambient.new_id("sess") if session_id is None else usable_id(session_id)
         at = kernel.ambient.now()
         created = SessionCreated(sid, kernel.config.agent_name, system_prompt, dict(metadata or {}))
         record = checked_record(created, at)
@@ -205,11 +208,11 @@ class StatefulAgentLoop:
         `SessionPendingError` (it waits for a person or host), `SessionReentrantError`.
         Concurrency: sends on one session take turns. Cancel: the send ends as cancelled, then the cancellation goes on.
         """
-        user = _user_message(message)
+        user = user_message(message)
         schema = response_format if response_format is not None else output_schema
         given = (send_id, tools, system_prompt, max_rounds, run_token_budget, max_output_tokens, schema, stop)
         if heal_pending or given != _NOTHING_GIVEN:
-            _check_limits(max_rounds, run_token_budget, max_output_tokens)
+            check_limits(max_rounds, run_token_budget, max_output_tokens)
             options = SendOptions(
                 send_id=send_id,
                 tools=_names(tools),
@@ -243,7 +246,7 @@ class StatefulAgentLoop:
         A running session takes it at its next round boundary (`FollowUpQueued` is returned at once); an idle one runs
         it like `send`. Durable when accepted, delivered once; `item_id` is deduplicated for the life of the session.
         """
-        user = _user_message(message)
+        user = user_message(message)
         with self._counted():
             item = item_id or self._kernel.ambient.new_id("item")
             return await self._admission.follow_up(session_id, user, item, SendOptions(stop=_source_of_stop(stop)))
@@ -263,6 +266,40 @@ class StatefulAgentLoop:
         """Finds and continues every interrupted session of this agent whose process is gone; several run side by side."""
         with self._counted():
             return await recovery.recover(self._kernel, self._admission, limit)
+
+    async def serve(
+        self,
+        *,
+        stop: Stop = None,
+        settings: WorkerSettings | None = None,
+        once: bool = False,
+        handle_signals: bool = False,
+        on_session: Callable[[SessionNews], None] | None = None,
+        accepts: Callable[[str], Awaitable[bool]] | None = None,
+    ) -> WorkDone:
+        """Runs sessions of this agent that nobody runs: interrupted ones, those with waiting messages, due timers.
+
+        Any number of workers, on any machines, may serve one store. Returns when `stop` is set, with `once` as soon as
+        there is nothing left to do, or when the loop is closed: runs get `drain_timeout_s` to end, the rest is left
+        interrupted with its lease given back. `handle_signals`: SIGTERM and SIGINT stop it, a second one without
+        draining. `on_session` hears of each session. `accepts`: False leaves a session to others for a while.
+        A store that is away is waited for. Raises: `StoreError`, and what `WorkerSettings.away_limit_s` says.
+        Cancel: what runs is left as if the drain time were over.
+        """
+        stopping = CancellationToken.from_any(stop).child()
+        order = worker.WorkerOrder(
+            settings=settings or WorkerSettings(),
+            once=once,
+            handle_signals=handle_signals,
+            on_session=on_session,
+            accepts=accepts,
+        )
+        with self._counted():
+            self._serving.add(stopping)
+            try:
+                return await worker.serve(self._kernel, self._admission, order, stopping)
+            finally:
+                self._serving.discard(stopping)
 
     async def submit_input(self, session_id: str, interaction_id: str, value: Any, *, by: str = "") -> StatefulResult:
         """Answers a question that a run waits for, from any process, and goes on.
@@ -329,6 +366,8 @@ class StatefulAgentLoop:
         if self._closed:
             return
         self._closed = True
+        for serving in self._serving:
+            serving.cancel("the loop is closed")
         await self._in_flight.drained(drain_timeout_s)
         await self._kernel.bus.drain()
         self._kernel.keeper.stop()
@@ -405,44 +444,6 @@ def _names(tools: Sequence[str] | ToolSource | None) -> tuple[str, ...] | None:
 
 def _replacement(tools: Sequence[str] | ToolSource | None) -> ToolSource | None:
     return tools if _is_registry(tools) else None
-
-
-def _usable_id(session_id: str) -> str:
-    if not 1 <= len(session_id) <= 200 or not session_id.isprintable() or " " in session_id:
-        raise ConfigError(f"session id {session_id!r} must be 1 to 200 printable characters without spaces")
-    return session_id
-
-
-def _user_message(value: MessageLike | str) -> UserMessage:
-    message = as_message(value)
-    if not isinstance(message, UserMessage):
-        raise InvalidMessageError("only user messages can be sent; instructions go to system_prompt")
-    if not isinstance(message.content, str):
-        message = _readable(message)
-    if is_blank(message.content):
-        raise InvalidMessageError("the message is empty; say something, or use resume()")
-    return message
-
-
-def _readable(message: UserMessage) -> UserMessage:
-    """The message as it will be read from the store. Raises `InvalidMessageError` when it cannot be."""
-    try:
-        return decode(encode(message), UserMessage)
-    except (StoreCorruptError, TypeError, ValueError, RecursionError) as error:
-        raise InvalidMessageError(f"the message cannot be stored: {error}") from error
-
-
-def _check_limits(rounds: int | None, budget: int | None, output: int | None) -> None:
-    if rounds is budget is output is None:
-        return
-    given = {"max_rounds": rounds, "run_token_budget": budget, "max_output_tokens": output}
-    problems = [
-        f"{name} must be a positive whole number, not {value!r}"
-        for name, value in given.items()
-        if value is not None and (type(value) is not int or value <= 0)
-    ]
-    if problems:
-        raise ConfigError(problems)
 
 
 def _output_spec(schema: OutputSchema | None) -> StructuredOutputSpec | None:

@@ -10,7 +10,16 @@ from pathlib import Path
 
 from tests.crash.agents import AGENTS, SESSION, Agent, Drive, calls_then_sums_up, one_send, open_session, tools_of
 
-from loopwright import AgentLoopConfig, LLMRequest, LLMResponse, StatefulAgentLoop, StatefulResult, ToolContext, tool
+from loopwright import (
+    AgentLoopConfig,
+    LLMRequest,
+    LLMResponse,
+    StatefulAgentLoop,
+    StatefulResult,
+    ToolContext,
+    WorkerSettings,
+    tool,
+)
 from loopwright.testing.crash_matrix import CrashScenario, Life
 
 PROCESS_AGENTS: dict[str, Agent] = dict(AGENTS)
@@ -118,3 +127,41 @@ def poison(life: Life) -> StatefulAgentLoop:
 @process_agent("poison-begins", first)
 def poison_begins(life: Life) -> StatefulAgentLoop:
     return poison.build(life)
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+
+async def does_what_there_is(loop: StatefulAgentLoop) -> None:
+    await loop.serve(once=True)
+
+
+async def serves(loop: StatefulAgentLoop) -> None:
+    settings = WorkerSettings(poll_min_s=0.01, poll_max_s=0.1, drain_timeout_s=PATIENCE_S)
+    await loop.serve(settings=settings, handle_signals=True)
+
+
+async def serves_and_leaves(loop: StatefulAgentLoop) -> None:
+    await loop.serve(settings=WorkerSettings(drain_timeout_s=0.1), handle_signals=True)
+
+
+def pays_and_waits(life: Life) -> StatefulAgentLoop:
+    """`pay` is done and then waits for the file `go`; it blocks a thread, so that nothing can stop it."""
+    folder = Path(life.dsn).parent
+
+    @tool(effect="once")
+    def pay(ctx: ToolContext) -> str:
+        life.effect(ctx)
+        deadline = time.monotonic() + PATIENCE_S
+        while not (folder / "go").exists() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return "pay done"
+
+    model = life.model(calls_then_sums_up("pay"))
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=[pay], ambient=life.ambient)
+
+
+process_agent("worker", serves)(pays_and_waits)
+process_agent("worker-that-leaves", serves_and_leaves)(pays_and_waits)
+process_agent("worker-once", does_what_there_is)(pays_and_waits)
+process_agent("poison-worker", does_what_there_is)(poison.build)

@@ -28,6 +28,7 @@ SAYS = {
     "quickstart": ["completed | How is the weather in Porto?"],
     "streaming_events": ["Let me add.", "-> add({'a': 2, 'b': 40})\n<- 42", "It is 42.", "completed after 2 rounds"],
     "structured_output": ["completed | {'number': 'R-1', 'cents': 1250, 'items': ['tea', 'cups']}"],
+    "worker": ["I did it: call the plumber\nI did it: count the sheep\nI did it: water the plants\nruns: 3"],
 }
 
 THE_SECOND_TIME = {"quickstart": ["remembered: ['How is the weather in Porto?', 'How is the weather in Porto?']"]}

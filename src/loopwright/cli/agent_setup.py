@@ -124,7 +124,7 @@ async def opened_agent(
     store = made_store(settings.db)
     try:
         named = None if session_id is None else await resolved(store, session_id)
-        begun_with = {} if named is None else await _begun_with(store, named)
+        begun_with = {} if named is None else await begun_with_of(store, named)
         if settings.model is None and not any(env.get(name) for name in MODEL_VARIABLES):
             settings = msgspec.structs.replace(settings, model=begun_with.get("model"))
         config = model_config(settings, env)
@@ -152,7 +152,8 @@ def _loop_config(settings: AgentSettings, model: LLMProviderConfig) -> AgentLoop
     return AgentLoopConfig(agent_name=settings.agent, system_prompt=settings.system, stream=settings.stream, **limits)
 
 
-async def _begun_with(store: SessionStore, session_id: str) -> dict[str, str]:
+async def begun_with_of(store: SessionStore, session_id: str) -> dict[str, str]:
+    """Model, preset and workspace that a session of the command began with; nothing for one of another program."""
     rows = await store.read(session_id, limit=1)
     created = record_of(rows[0]) if rows else None
     found: Any = created.metadata.get("cli") if isinstance(created, SessionCreated) else None

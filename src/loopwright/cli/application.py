@@ -1,7 +1,7 @@
 """All commands in one application.
 
 Owns: how commands are called, and that the process ends with their exit code. Must not know: what commands do.
-Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `doctor_command.py`.
+Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `worker_command.py`, `doctor_command.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .plain_command import PlainCommand
 from .run_command import run
 from .session_commands import sessions_app
 from .standard_streams import unwritten
+from .worker_command import worker
 
 app = typer.Typer(
     name="loopwright",
@@ -53,6 +54,7 @@ def root(
 app.command(cls=PlainCommand)(run)
 app.command(cls=PlainCommand)(chat)
 app.add_typer(sessions_app, name="sessions")
+app.command(cls=PlainCommand)(worker)
 app.command(cls=PlainCommand)(doctor)
 
 

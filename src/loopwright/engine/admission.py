@@ -92,15 +92,24 @@ class Admission:
 
         return await self._begin_and_run(session_id, options, begin)
 
-    async def recover(self, session_id: str) -> StatefulResult | None:
-        """Continues what was left behind, or None when somebody else did so meanwhile."""
+    async def recover(
+        self, session_id: str, *, wait_s: float | None = None, taken: Callable[[Turn], None] | None = None
+    ) -> StatefulResult | None:
+        """Continues what was left behind, or None when somebody else did so meanwhile.
+
+        `wait_s`: how long a session that somebody runs is waited for, by default as long as a send does.
+        `taken` is called with the turn when the session is this process's, before it runs.
+        """
 
         async def begin(turn: Turn) -> Begun | None:
             await self._load(turn, fresh=True)
-            return await self._left_behind(turn, "recover")
+            begun = await self._left_behind(turn, "recover")
+            if taken is not None and turn.journal.lease is not None:
+                taken(turn)
+            return begun
 
         async with self._turn(session_id) as actor:
-            begun = await self._admitted(actor, AS_SET, begin)
+            begun = await self._admitted(actor, AS_SET, begin, wait_s=wait_s)
             return None if begun is None else await ended(begun)
 
     async def _left_behind(self, turn: Turn, reason: str) -> Begun | None:
@@ -217,7 +226,14 @@ class Admission:
     def _turn(self, session_id: str) -> TurnOf:
         return ACTORS.turn(self.kernel.store.identity, session_id, self.kernel.config.session_cache_size)
 
-    async def _admitted(self, actor: Actor, options: SendOptions, work: Callable[[Turn], Awaitable[T]]) -> T:
+    async def _admitted(
+        self,
+        actor: Actor,
+        options: SendOptions,
+        work: Callable[[Turn], Awaitable[T]],
+        *,
+        wait_s: float | None = None,
+    ) -> T:
         """The result of `work`, waiting for the lease and starting over when another writer got ahead."""
         kernel = self.kernel
         deadline, moves = 0.0, 0
@@ -236,7 +252,7 @@ class Admission:
             except SessionBusyError as busy:
                 actor.forget()
                 now = kernel.ambient.monotonic()
-                deadline = deadline or now + kernel.config.lease_wait_s
+                deadline = deadline or now + (kernel.config.lease_wait_s if wait_s is None else wait_s)
                 if now >= deadline:
                     raise
                 await kernel.ambient.sleep(min(deadline - now, max(busy.expires_in_s, 0.02), 0.1))

@@ -30,6 +30,14 @@ def hand_back_later(kernel: Kernel, session_id: str, lease: Lease) -> None:
     task.add_done_callback(_tasks.discard)
 
 
+async def handed_back(within_s: float) -> None:
+    """Waits until the leases that this event loop is giving back are given back, or the time is over."""
+    here = asyncio.get_running_loop()
+    under_way = [task for task in _tasks if task.get_loop() is here]
+    if under_way:
+        await asyncio.wait(under_way, timeout=within_s)
+
+
 async def _hand_back(kernel: Kernel, session_id: str, lease: Lease) -> None:
     wait_s = FIRST_WAIT_S
     while True:

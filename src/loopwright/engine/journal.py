@@ -24,6 +24,7 @@ from ..model.errors import (
     InvalidMessageError,
     InvariantError,
     SessionFencedError,
+    SessionLeftError,
     SessionMovedError,
     SessionTooNewError,
     StoreCorruptError,
@@ -75,6 +76,7 @@ class Journal:
         "format",
         "kernel",
         "lease",
+        "left",
         "on_fenced",
         "on_inbox",
         "stop_floor",
@@ -91,6 +93,8 @@ class Journal:
         self.on_inbox: Callable[[int], None] = _ignore_seq
         self.stop_floor = 0
         """Stop items up to this inbox number were meant for an earlier run."""
+        self.left = False
+        """True once the session is to be left as it is: nothing more is written."""
         self._stops: list[str] = []
         self._in_flight = False
         self._merging: list[tuple[Sequence[Record], asyncio.Future[None]]] = []
@@ -176,6 +180,7 @@ class Journal:
         Raises what the store raises; the warm state is then dropped, because it is ahead of the journal.
         Cancel: the commit is finished first, then the cancellation goes on.
         """
+        check_kept(self)
         state, kernel = self.state, self.kernel
         if progress and (state.lost_answers or state.dropped):
             records = (HistoryRepaired(tuple(state.lost_answers), tuple(state.dropped)), *records)
@@ -422,6 +427,14 @@ def status_of(state: State) -> Status:
     if send is None:
         return "idle"
     return "waiting" if send.paused else "running"
+
+
+def check_kept(journal: Journal) -> None:
+    """Raises `SessionLeftError` once the session is to be left as it is."""
+    if journal.left:
+        raise SessionLeftError(
+            f"session {journal.session_id!r} was left in the middle of a run; the next worker goes on"
+        )
 
 
 async def settled(work: Awaitable[T]) -> tuple[T, asyncio.CancelledError | None]:

@@ -31,7 +31,7 @@ from ..model.records import InputSource, Record, SendFinished, SendPaused, UserM
 from ..model.usage import NO_USAGE
 from ..ports.hook_points import HookDirective, HookPoint
 from ..ports.store import TakeItems
-from .journal import settled
+from .journal import check_kept, settled
 from .model_turn import ModelTurn, Reply, TurnFailed, TurnSkipped, TurnStopped
 from .running import RunContext, said
 
@@ -292,6 +292,7 @@ class Run:
     async def _end_early(self, step: Finish, also: Sequence[Record] = ()) -> None:
         """Ends a send wherever it is: open calls are answered first, so that the session stays sendable."""
         context = self.context
+        check_kept(self.journal)
         if self.journal.actor.state is None:
             await self.journal.load()
         if context.state.active is None:

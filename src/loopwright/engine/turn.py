@@ -94,6 +94,11 @@ class Turn:
             self.journal.drop_lease()
             handback.hand_back_later(self.kernel, self.actor.session_id, lease)
 
+    def leave(self, reason: str) -> None:
+        """Ends the run here without an outcome: nothing more is written, handlers are stopped, the lease is given back."""
+        self.journal.left = True
+        self.token.cancel(reason)
+
     def _follow(self, stop: Stop) -> Callable[[], None]:
         """Lets the host's source of stops cancel this run."""
         source = CancellationToken.from_any(stop)

@@ -21,6 +21,7 @@
     │   ├── SessionFencedError           session.fenced
     │   ├── SessionMovedError            session.moved
     │   ├── InboxMovedError              session.inbox_moved
+    │   ├── SessionLeftError             session.left
     │   ├── AgentUnavailableError        agent.unavailable
     │   ├── StoreUnavailableError        store.unavailable
     │   └── StoreFullError               store.full
@@ -46,8 +47,7 @@
     │   └── ToolFailure                  tool.failed
     └── InvariantError                   bug.invariant    (a fault of ours: please report it)
 
-Owns: the classes, their codes and their facts. Must not know: anything else.
-Read next: `records.py`.
+Owns: the classes, their codes and their facts. Must not know: anything else. Read next: `records.py`.
 """
 
 from __future__ import annotations
@@ -281,6 +281,12 @@ class InboxMovedError(RetryLaterError):
         super().__init__(f"session {session_id!r} got a new inbox item (inbox_seq {inbox_seq}); nothing was written")
 
 
+class SessionLeftError(RetryLaterError):
+    """The worker that ran the session was told to stop; the run stays open and whoever claims it next goes on."""
+
+    code = "session.left"
+
+
 class AgentUnavailableError(RetryLaterError):
     """This process has no code for the session's agent name; another one may."""
 
@@ -293,17 +299,12 @@ class AgentUnavailableError(RetryLaterError):
         self.agent_name = agent_name
         self.missing_tools = tuple(missing_tools)
         here = ", ".join(known) or "none"
-        if missing_tools:
-            text = (
-                f"session {session_id!r} waits for tools that are not registered here: {', '.join(missing_tools)}"
-                f" (registered: {here}); continue it in a loop that has them, or abort_pending()"
-            )
-        else:
-            text = (
-                f"session {session_id!r} belongs to agent {agent_name!r}; this loop runs {here};"
-                " open a loop with AgentLoopConfig(agent_name=...)"
-            )
-        super().__init__(text)
+        what = f"waits for tools that are not registered here: {', '.join(missing_tools)} (registered: {here})"
+        todo = "continue it in a loop that has them, or abort_pending()"
+        if not missing_tools:
+            what = f"belongs to agent {agent_name!r}; this loop runs {here}"
+            todo = "open a loop with AgentLoopConfig(agent_name=...)"
+        super().__init__(f"session {session_id!r} {what}; {todo}")
 
 
 class StoreUnavailableError(RetryLaterError):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .store import Head, InboxItem, NewSession, SessionQuery, Store, Transition
     from .store_admin import SessionStore, StoreAdmin
     from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
+    from .wake_source import WakeSource
 
 _HOME = {
     "Ambient": "ambient",
@@ -53,6 +54,7 @@ _HOME = {
     "ToolSource": "tool",
     "Transition": "store",
     "UnknownOutcome": "tool",
+    "WakeSource": "wake_source",
 }
 
 __all__ = [
@@ -85,6 +87,7 @@ __all__ = [
     "ToolSource",
     "Transition",
     "UnknownOutcome",
+    "WakeSource",
 ]
 
 

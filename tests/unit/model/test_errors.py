@@ -35,6 +35,7 @@ FROZEN = {
     "session.fenced",
     "session.gone",
     "session.inbox_moved",
+    "session.left",
     "session.moved",
     "session.not_found",
     "session.pending",
