@@ -24,7 +24,7 @@ from loopwright.ports.store_admin import SchemaPolicy
 from loopwright.testing.store_kit import Writer, begin, head_of, item, new_session, raises, texts
 
 WRITERS = 6
-COMMITS = 60
+COMMITS = 100
 
 
 async def busy(writer: Writer) -> None:
@@ -38,12 +38,12 @@ async def test_writers_whose_connections_are_cut_lose_nothing_and_say_nothing_tw
     working = asyncio.gather(*map(busy, writers))
     cuts, written = 0, 0
     while not working.done():
-        if (now := sum(writer.position for writer in writers)) > written + 2 * WRITERS:  # let them get somewhere
+        if (now := sum(writer.position for writer in writers)) > written + WRITERS:  # let them get somewhere
             await cut_all(postgres)
             cuts, written = cuts + 1, now
         await next_turn()
     await working
-    assert cuts > 3
+    assert cuts >= 3
     for writer in writers:
         assert len(await texts(store, writer.session_id)) == writer.position == 2 + 2 * COMMITS
     assert list(await store.check()) == []
