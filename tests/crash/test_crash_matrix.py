@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.agents import AGENTS
+from tests.servers import client
 
 from loopwright.testing.crash_matrix import CrashReport, crash_matrix
 
@@ -35,3 +36,11 @@ DEPENDS = "follow-up-during-the-last-reply"
 @pytest.mark.parametrize("name", [name for name in NAMES if name != DEPENDS])
 def test_a_process_stopped_while_it_recovers_is_continued_by_a_third(name: str) -> None:
     assert len(stopped_everywhere(name, "memory:twice-{scenario}-{run}", twice=True).rows) >= 10
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("kind", ["postgres"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_process_stopped_at_any_point_is_continued_on_a_server(name: str, kind: str) -> None:
+    with client.shared(kind).database() as dsn:
+        assert len(stopped_everywhere(name, f"{dsn}?prefix=run{{run}}_").rows) >= 10

@@ -129,7 +129,12 @@ class PostgresDialect:
 
     async def connect(self, *, sync: bool) -> PostgresConnection:
         """See `ServerDialect.connect`."""
-        settings = {"application_name": "loopwright", "synchronous_commit": "on" if sync else "off"}
+        settings = {
+            "application_name": "loopwright",
+            "synchronous_commit": "on" if sync else "off",
+            "plan_cache_mode": "force_generic_plan",
+            "jit": "off",
+        }
         if self._schema:
             settings["search_path"] = self._schema
         return PostgresConnection(await asyncpg.connect(self._dsn, timeout=CONNECT_S, server_settings=settings))

@@ -21,6 +21,44 @@ _S: Final = ", ".join(f"s.{column.strip()}" for column in HEAD_COLUMNS.split(","
 _LEFT: Final = f"(SELECT o.expires - {_NOW} FROM lw_owners AS o WHERE o.owner = s.owner)"
 _ITEM: Final = "i.key, i.item_id, i.seq, i.kind, i.at, i.position"
 
+_COMMIT_PLAIN: Final = """\
+WITH asked AS (
+    SELECT * FROM unnest(
+        $2::text[], $3::bigint[], $4::bigint[], $5::bytea[], $6::integer[], $7::bigint[], $8::integer[], $9::text[],
+        $10::double precision[], $11::integer[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
+        $17::bigint[], $18::bigint[], $19::integer[], $20::integer[]
+    ) AS a (
+        session_id, expect, epoch, token, release, if_inbox, n, status, at, clears, sends, input_tokens, output_tokens,
+        cached_tokens, cache_write_tokens, reasoning_tokens, calls, estimated, held
+    )
+),
+locked AS (
+    SELECT s.key, a.* FROM lw_sessions AS s JOIN asked AS a ON a.session_id = s.session_id
+    WHERE s.position = a.expect AND (a.if_inbox IS NULL OR a.if_inbox = s.inbox_seq)
+    AND CASE a.held WHEN 1 THEN s.epoch = a.epoch AND s.token = a.token ELSE s.owner IS NULL OR s.owner = $1 END
+    ORDER BY s.session_id FOR UPDATE OF s
+),
+moved AS (
+    UPDATE lw_sessions AS s SET position = s.position + l.n, status = coalesce(l.status, s.status),
+        updated_at = greatest(s.updated_at, l.at), epoch = s.epoch + 1 - l.held,
+        owner = CASE l.release WHEN 1 THEN NULL ELSE $1 END, token = CASE l.release WHEN 1 THEN NULL ELSE l.token END,
+        takeovers = CASE l.clears WHEN 1 THEN 0 ELSE s.takeovers END, sends = s.sends + l.sends,
+        input_tokens = s.input_tokens + l.input_tokens, output_tokens = s.output_tokens + l.output_tokens,
+        cached_tokens = s.cached_tokens + l.cached_tokens,
+        cache_write_tokens = s.cache_write_tokens + l.cache_write_tokens,
+        reasoning_tokens = s.reasoning_tokens + l.reasoning_tokens, calls = s.calls + l.calls,
+        estimated = s.estimated | l.estimated
+    FROM locked AS l WHERE s.key = l.key
+    RETURNING s.session_id, s.key, l.expect, s.position, s.epoch, s.inbox_seq, s.takeovers
+),
+written AS (
+    INSERT INTO lw_records SELECT m.key, m.expect + r.n, r.kind, r.version, r.at, r.body
+    FROM unnest($21::text[], $22::bigint[], $23::text[], $24::integer[], $25::double precision[], $26::bytea[])
+        AS r (session_id, n, kind, version, at, body)
+    JOIN moved AS m ON m.session_id = r.session_id
+)
+SELECT session_id, position, epoch, inbox_seq, takeovers FROM moved"""
+
 _DDL: Final = """\
 CREATE TABLE IF NOT EXISTS lw_schema (version integer NOT NULL PRIMARY KEY, created_at double precision NOT NULL);
 CREATE TABLE IF NOT EXISTS lw_owners (owner text COLLATE "C" NOT NULL PRIMARY KEY, expires double precision NOT NULL);
@@ -117,6 +155,10 @@ class PostgresStatements(Struct, frozen=True):
     BEGIN_READ: str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
     # --- a batch -------------------------------------------------------------------------------------------------------
+    # Locks, checks, moves and writes in one round trip; what it leaves out was refused. Heads are locked in the order of
+    # their ids; a row that changed while it was waited for is judged as it is then.
+    COMMIT_PLAIN: str = _COMMIT_PLAIN
+    HEADS: str = f"SELECT {HEAD_COLUMNS}, token FROM lw_sessions WHERE session_id = ANY($1::text[])"
     HEADS_LOCKED: str = f"SELECT {HEAD_COLUMNS}, token FROM lw_sessions WHERE session_id = ANY($1::text[]) ORDER BY session_id FOR UPDATE"
     GONE: str = "SELECT session_id FROM lw_tombstones WHERE session_id = ANY($1::text[])"
     LEFT: str = f"SELECT owner, expires - {_NOW} FROM lw_owners WHERE owner = ANY($1::text[])"

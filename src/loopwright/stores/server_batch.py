@@ -78,7 +78,7 @@ class ServerRules(MemoryRules):
 class ServerOffer:
     """One write that somebody waits for."""
 
-    __slots__ = ("future", "needs", "ops", "session_id", "write")
+    __slots__ = ("future", "needs", "ops", "session_id", "transition", "write")
 
     def __init__(
         self,
@@ -87,7 +87,10 @@ class ServerOffer:
         needs: Needs,
         future: asyncio.Future[Any],
         ops: tuple[Op, ...] = (),
+        *,
+        transition: Transition | None = None,
     ) -> None:
+        self.transition = transition
         self.session_id = session_id
         self.write = write
         self.needs = needs

@@ -76,6 +76,9 @@ class Statements(Protocol):
     COMMIT: str
     ROLLBACK: str
     BEGIN_READ: str
+    COMMIT_PLAIN: str
+    """See `server_plain.parameters`; empty where a server cannot do it."""
+    HEADS: str
     HEADS_LOCKED: str
     GONE: str
     LEFT: str

@@ -1,0 +1,51 @@
+"""The promises of a store, kept by database servers."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import settings
+from tests.servers import client
+
+from loopwright import open_store
+from loopwright.ports.store_admin import SessionStore
+from loopwright.testing.store_machine import store_machine
+from loopwright.testing.store_suite import StoreSuite
+
+pytestmark = pytest.mark.server
+
+
+class ServerSuite(StoreSuite):
+    """One empty database a test."""
+
+    kind: ClassVar[str]
+
+    @contextmanager
+    def place(self) -> Generator[Path, None, None]:
+        with client.shared(self.kind).database() as dsn:
+            yield Path(dsn.replace("/", "|"))
+
+    def make_store(self, place: Path) -> SessionStore:
+        return open_store(str(place).replace("|", "/"))
+
+
+class TestPostgres(ServerSuite):
+    kind = "postgres"
+
+
+@pytest.mark.parametrize("kind", ["postgres"])
+def test_random_sequences_are_answered_as_in_memory(kind: str) -> None:
+    with client.shared(kind).database() as dsn:
+
+        def opened(place: Path) -> SessionStore:
+            # The machine names a new place for each run: here that is a table prefix.
+            return open_store(f"{dsn}?prefix=m{abs(hash(place)) % 10**9}_")
+
+        machine = store_machine(opened)
+        case = machine.TestCase()
+        case.settings = settings(case.settings, max_examples=15, stateful_step_count=25, deadline=None)
+        case.runTest()
