@@ -28,6 +28,7 @@ from ..model.errors import (
 from .mysql_statements import PREFIX, MysqlStatements, statements
 from .mysql_text import filled, filled_many
 from .server_dialect import Remedy, text_out
+from .server_socket import close_without_loop
 
 # Its types say Any where it matters. Imported by name, so that the one place that needs it says so.
 asyncmy: Any = importlib.import_module("asyncmy")
@@ -100,10 +101,11 @@ class MysqlConnection:
 
     def terminate(self) -> None:
         """See `ServerConnection.terminate`."""
+        transport = getattr(self._connection, "_transport", None)
         try:
             self._connection.close()
         except RuntimeError:
-            pass  # its event loop is closed, and the connection with it
+            close_without_loop(transport)
 
     async def _sent(self, text: bytes) -> Sequence[Sequence[Any]]:
         """The rows of the first statement in `text`; the answers of all are waited for."""

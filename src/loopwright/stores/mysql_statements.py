@@ -130,6 +130,8 @@ class MysqlStatements(Struct, frozen=True):
     )
 
     # --- a batch -------------------------------------------------------------------------------------------------------
+    COMMIT_PLAIN: str = ""
+    HEADS: str = f"SELECT {_COLUMNS}, token FROM lw_sessions WHERE session_id IN $1[]"
     HEADS_LOCKED: str = (
         f"SELECT {_COLUMNS}, token FROM lw_sessions FORCE INDEX (lw_sessions_id)"
         " WHERE session_id IN $1[] ORDER BY session_id FOR UPDATE"
