@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import asyncpg
+from tests.contract.stores.server_cuts import cut_all
 from tests.servers.client import ServerHandle
 
 from loopwright import open_store
@@ -30,24 +31,13 @@ async def busy(writer: Writer) -> None:
         await writer.write(2, sync=True)
 
 
-async def terminate_all(dsn: str) -> None:
-    """Cuts every connection of ours."""
-    admin = await asyncpg.connect(dsn)
-    try:
-        await admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'loopwright'"
-        )
-    finally:
-        await admin.close()
-
-
 async def test_writers_whose_connections_are_cut_lose_nothing_and_say_nothing_twice(postgres: str) -> None:
     store = open_store(postgres)
     writers = [await begin(store, f"s{n}") for n in range(WRITERS)]
     working = asyncio.gather(*map(busy, writers))
     cuts = 0
     while not working.done():
-        await terminate_all(postgres)
+        await cut_all(postgres)
         cuts += 1
     await working
     assert cuts > 3
