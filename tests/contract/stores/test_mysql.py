@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import asyncmy
 import pytest
+from tests.contract.stores.server_cuts import cut_all
 from tests.servers import mariadb as server
 from tests.servers.client import ServerHandle
 
@@ -50,15 +51,6 @@ async def ask(dsn: str, statement: str) -> list[tuple[object, ...]]:
 async def busy(writer: Writer) -> None:
     for _ in range(COMMITS):
         await writer.write(2, sync=True)
-
-
-async def cut_all(dsn: str) -> None:
-    """Cuts every connection to this database."""
-    for (number,) in await ask(dsn, "SELECT id FROM information_schema.processlist WHERE db = DATABASE()"):
-        try:
-            await ask(dsn, f"KILL CONNECTION {number}")
-        except asyncmy.errors.MySQLError:
-            pass  # it was the one that asked, or it is gone
 
 
 async def test_writers_whose_connections_are_cut_lose_nothing_and_say_nothing_twice(mariadb: str) -> None:
