@@ -39,7 +39,16 @@ from ..ports.store_admin import SchemaPolicy, StoreProblem, UncertainCall
 from . import ownership
 from .binding import LoopBinding
 from .derived import artifact_name, head_of
-from .server_batch import Batch, Fate, Needs, ServerOffer, needs_of_item, needs_of_session, needs_of_transition
+from .server_batch import (
+    HEARTBEAT_SPARE,
+    Batch,
+    Fate,
+    Needs,
+    ServerOffer,
+    needs_of_item,
+    needs_of_session,
+    needs_of_transition,
+)
 from .server_dialect import ServerConnection, ServerDialect
 from .server_line import ServerLine
 from .server_plain import are_plain, committed, longest_lease, parameters, was_written
@@ -370,7 +379,7 @@ class ServerStore:
         before.append((batch, outcomes))
         await connection.run(statements.COMMIT)
         if batch.rules.beat_s:
-            self._alive_until = now + batch.rules.beat_s
+            self._alive_until = now + batch.rules.beat_s * HEARTBEAT_SPARE
         return outcomes
 
     def _read(self, read: Callable[[ServerReads], Awaitable[T]]) -> Awaitable[T]:
