@@ -39,7 +39,7 @@ def test_a_process_stopped_while_it_recovers_is_continued_by_a_third(name: str) 
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("kind", ["postgres"])
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_process_stopped_at_any_point_is_continued_on_a_server(name: str, kind: str) -> None:
     with client.shared(kind).database() as dsn:

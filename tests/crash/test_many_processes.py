@@ -162,3 +162,8 @@ async def test_many_processes_on_one_file(folder: Path) -> None:
 @pytest.mark.server
 async def test_many_processes_on_postgres(folder: Path, postgres: str) -> None:
     await scenario(postgres, folder)
+
+
+@pytest.mark.server
+async def test_many_processes_on_mariadb(folder: Path, mariadb: str) -> None:
+    await scenario(mariadb, folder)

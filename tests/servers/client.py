@@ -83,17 +83,19 @@ class ServerHandle:
     @contextmanager
     def database(self) -> Iterator[str]:
         """The address of an empty database, dropped at the end if the server is still there."""
-        name = f"test_{uuid4().hex[:16]}"
-        execute = postgres.execute if self.kind == "postgres" else mariadb.execute
-        admin = self.dsn("postgres" if self.kind == "postgres" else "")
-        made = f"CREATE DATABASE {name}"
-        gone = f"DROP DATABASE {name}"
-        _blocking(execute(admin, f"{made} TEMPLATE template0" if self.kind == "postgres" else made))
+        dsn = self.new_database()
         try:
-            yield self.dsn(name)
+            yield dsn
         finally:
             if self.pid is not None or not self._ours:
-                _blocking(execute(admin, f"{gone} WITH (FORCE)" if self.kind == "postgres" else gone))
+                force = " WITH (FORCE)" if self.kind == "postgres" else ""
+                self._administer(f"DROP DATABASE {dsn.rpartition('/')[2]}{force}")
+
+    def new_database(self) -> str:
+        """The address of an empty database that stays until the server goes."""
+        name = f"test_{uuid4().hex[:16]}"
+        self._administer(f"CREATE DATABASE {name}{' TEMPLATE template0' if self.kind == 'postgres' else ''}")
+        return self.dsn(name)
 
     def start(self) -> None:
         """Starts it; nothing happens when it runs."""
@@ -114,6 +116,10 @@ class ServerHandle:
     def drop(self) -> None:
         """Kills it and removes its data."""
         self._tell("drop")
+
+    def _administer(self, statement: str) -> None:
+        execute, database = (postgres.execute, "postgres") if self.kind == "postgres" else (mariadb.execute, "")
+        _blocking(execute(self.dsn(database), statement))
 
     def _tell(self, wish: str, **more: object) -> None:
         if not self._ours:

@@ -30,12 +30,12 @@ _ADAPTERS: Final = {
 _SERVERS: Final = {
     "postgres": ("loopwright.stores.postgres", "PostgresDialect", "postgres"),
     "postgresql": ("loopwright.stores.postgres", "PostgresDialect", "postgres"),
+    "mysql": ("loopwright.stores.mysql", "MysqlDialect", "mysql"),
+    "mariadb": ("loopwright.stores.mysql", "MysqlDialect", "mysql"),
 }
 """Scheme → (module, class, the extra that installs its driver)."""
 
-_PLANNED: Final = ("mysql", "mariadb")
-
-_KNOWN: Final = "a path, sqlite:///relative, sqlite:////absolute, postgresql://host/database, memory:, memory:name"
+_KNOWN: Final = "a path, sqlite:///relative, sqlite:////absolute, postgresql://host/database, mysql://host/database, memory:, memory:name"
 
 
 def open_store(
@@ -69,8 +69,6 @@ def open_store(
             dialect, schema=schema, sync=durability != "relaxed", busy_wait_s=busy_wait_s
         )
         return server
-    if scheme in _PLANNED:
-        raise ConfigError(f"{scheme}: servers are not in this version yet; use {_KNOWN}")
     raise ConfigError(f"unknown store scheme {scheme!r} in {text!r}; use {_KNOWN}; for a file of that name: ./{text}")
 
 

@@ -24,6 +24,7 @@ from ..model.errors import (
 )
 from .postgres_statements import PREFIX, PostgresStatements, statements
 from .server_dialect import Remedy, text_in, text_out
+from .server_socket import close_without_loop
 
 # Without types of its own. Imported by name, so that the one place that needs it says so.
 asyncpg: Any = importlib.import_module("asyncpg")
@@ -79,10 +80,11 @@ class PostgresConnection:
 
     def terminate(self) -> None:
         """See `ServerConnection.terminate`."""
+        transport = getattr(self._connection, "_transport", None)
         try:
             self._connection.terminate()
         except RuntimeError:
-            pass  # its event loop is closed, and the connection with it
+            close_without_loop(transport)
 
 
 class PostgresDialect:

@@ -357,7 +357,7 @@ class ServerStore:
         try:
             outcomes = await batch.judge(offers)
             if before:
-                lost, answers = before.pop()
+                lost, answers = before[-1]  # kept until it is answered: this connection may go as well
                 fate = lost.fate(batch)
                 if fate is Fate.WRITTEN:
                     await connection.run(statements.ROLLBACK)
@@ -367,6 +367,7 @@ class ServerStore:
                         f"the connection to {self._dialect.place} was lost in a commit, and others wrote meanwhile;"
                         " read the session again before you go on"
                     )
+                before.clear()
             if not batch.changes():
                 await connection.run(statements.ROLLBACK)
                 return outcomes

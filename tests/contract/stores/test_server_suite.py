@@ -37,7 +37,11 @@ class TestPostgres(ServerSuite):
     kind = "postgres"
 
 
-@pytest.mark.parametrize("kind", ["postgres"])
+class TestMariaDb(ServerSuite):
+    kind = "mariadb"
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
 def test_random_sequences_are_answered_as_in_memory(kind: str) -> None:
     with client.shared(kind).database() as dsn:
 

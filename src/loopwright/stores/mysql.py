@@ -1,0 +1,253 @@
+"""MySQL 8 and MariaDB from 10.6 on, through asyncmy (extra `mysql`).
+
+Owns: the DSN, the driver, what its errors mean. Must not know: sessions, batches.
+Read next: `server.py` for the store, `mysql_text.py` for how values travel, `mysql_statements.py` for its SQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import re
+import ssl
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from ..model.errors import (
+    ConfigError,
+    LoopwrightError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreSchemaError,
+    StoreUnavailableError,
+    UsageError,
+)
+from .mysql_statements import PREFIX, MysqlStatements, statements
+from .mysql_text import filled, filled_many
+from .server_dialect import Remedy, text_out
+from .server_socket import close_without_loop
+
+# Its types say Any where it matters. Imported by name, so that the one place that needs it says so.
+asyncmy: Any = importlib.import_module("asyncmy")
+errors: Any = importlib.import_module("asyncmy.errors")
+
+log = logging.getLogger("loopwright.stores")
+
+CONNECT_S: Final = 5
+CLOSE_S: Final = 2.0
+LOCK_WAIT_S: Final = 10
+OLDEST: Final = {"MariaDB": (10, 6), "MySQL": (8, 0)}
+
+_SETUP: Final = (
+    "SET NAMES utf8mb4 COLLATE utf8mb4_bin;"
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00',"
+    f" innodb_lock_wait_timeout = {LOCK_WAIT_S};"
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+)
+_ASK: Final = "SELECT VERSION(), @@innodb_flush_log_at_trx_commit, @@max_allowed_packet"
+
+_LOST: Final = frozenset({
+    1040,  # too many connections
+    1053,  # server shutdown in progress
+    1077, 1079, 1080,  # shutdown
+    1152, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161, 1184,  # the network
+    1203,  # too many connections of this user
+    1927,  # connection was killed
+    2002, 2003, 2006, 2013, 2014, 2027, 2055,
+    4031,  # disconnected for being idle
+})  # fmt: skip
+_AGAIN: Final = frozenset({
+    1020,  # record has changed since last read
+    1062,  # duplicate key
+    1205,  # lock wait timeout
+    1213,  # deadlock
+    1317,  # query was interrupted
+    3572,  # lock not available
+})  # fmt: skip
+_NAME: Final = re.compile("[a-z_][a-z0-9_]{0,40}")
+
+
+class MysqlConnection:
+    """One asyncmy connection behind the port."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.largest = 0
+        """The longest text of a statement that the server takes, in bytes; 0 as long as it is not known."""
+
+    async def rows(self, statement: str, *values: Any) -> Sequence[Sequence[Any]]:
+        """See `ServerConnection.rows`."""
+        found = await self._sent(filled(statement, values))
+        return [[text_out(value) if type(value) is str else value for value in row] for row in found]
+
+    async def run(self, statement: str, *values: Any) -> None:
+        """See `ServerConnection.run`."""
+        await self._sent(filled(statement, values))
+
+    async def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """See `ServerConnection.run_many`; one round trip for each megabyte."""
+        for text in filled_many(statement, rows):
+            await self._sent(text)
+
+    async def close(self) -> None:
+        """See `ServerConnection.close`."""
+        try:
+            await asyncio.wait_for(self._connection.ensure_closed(), CLOSE_S)
+        except (errors.MySQLError, OSError, TimeoutError):
+            self.terminate()
+
+    def terminate(self) -> None:
+        """See `ServerConnection.terminate`."""
+        transport = getattr(self._connection, "_transport", None)
+        try:
+            self._connection.close()
+        except RuntimeError:
+            close_without_loop(transport)
+
+    async def _sent(self, text: bytes) -> Sequence[Sequence[Any]]:
+        """The rows of the first statement in `text`; the answers of all are waited for."""
+        if 0 < self.largest <= len(text):
+            raise StoreError(
+                f"a value needs a statement of {len(text)} bytes, and the server takes {self.largest};"
+                " nothing was written; raise max_allowed_packet on the server"
+            )
+        async with self._connection.cursor() as cursor:
+            await cursor.execute(text)
+            found: Sequence[Sequence[Any]] = await cursor.fetchall()
+            while await cursor.nextset():
+                pass
+        return found
+
+
+class MysqlDialect:
+    """One database, one prefix of table names.
+
+    `mysql://user:password@host:port/database?prefix=lw_`; `unix_socket=/path` instead of host and port, `ssl=true` for a
+    connection with a checked certificate.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        parts = urlsplit(dsn)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        prefix, self._socket = query.pop("prefix", PREFIX), query.pop("unix_socket", None)
+        encrypted = query.pop("ssl", "false").lower()
+        if not _NAME.fullmatch(prefix):
+            raise ConfigError(f"prefix {prefix!r} must be lower-case letters, digits and underscores")
+        if query or encrypted not in {"true", "false"}:
+            raise ConfigError(f"a MySQL DSN takes prefix, unix_socket and ssl=true or ssl=false, not {parts.query!r}")
+        self._ssl = ssl.create_default_context() if encrypted == "true" else None
+        self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 3306
+        self._user, self._password = unquote(parts.username or "root"), unquote(parts.password or "")
+        self._database = unquote(parts.path.strip("/"))
+        where = self._socket or f"{self._host}:{self._port}"
+        if not self._database:
+            raise ConfigError(f"mysql://{where} names no database: mysql://host/database")
+        self._place = f"mysql://{where}/{self._database}"
+        self._identity = f"{self._place}?prefix={prefix}"
+        self._statements = statements(prefix)
+        self._warned = False
+
+    @property
+    def place(self) -> str:
+        """See `ServerDialect.place`."""
+        return self._place
+
+    @property
+    def identity(self) -> str:
+        """See `ServerDialect.identity`."""
+        return self._identity
+
+    @property
+    def statements(self) -> MysqlStatements:
+        """See `ServerDialect.statements`."""
+        return self._statements
+
+    @property
+    def native_faults(self) -> tuple[type[BaseException], ...]:
+        """See `ServerDialect.native_faults`."""
+        return (errors.MySQLError, OSError, EOFError, TimeoutError)
+
+    async def connect(self, *, sync: bool) -> MysqlConnection:
+        """See `ServerDialect.connect`. Whether commits reach the disk is a setting of the whole server."""
+        native = await asyncmy.connect(
+            host=self._host,
+            port=self._port,
+            unix_socket=self._socket,
+            user=self._user,
+            password=self._password,
+            database=self._database,
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=CONNECT_S,
+            program_name="loopwright",
+            ssl=self._ssl,
+        )
+        connection = MysqlConnection(native)
+        try:
+            await connection.run(_SETUP)
+            ((version, flushed, connection.largest),) = await connection.rows(_ASK)
+            self._check(str(version), synced=flushed == 1 or not sync)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
+
+    def fault(self, error: BaseException) -> Remedy:
+        """See `ServerDialect.fault`."""
+        if isinstance(error, OSError | EOFError | TimeoutError | errors.InterfaceError | errors.InternalError):
+            return Remedy.LOST
+        code = _code(error)
+        if code in _AGAIN:
+            return Remedy.AGAIN
+        return Remedy.LOST if code in _LOST else Remedy.FINAL
+
+    def translate(self, error: BaseException) -> LoopwrightError:
+        """See `ServerDialect.translate`."""
+        place = self._place
+        match _code(error):
+            case 1044 | 1045 | 1698:
+                return StoreError(
+                    f"{place} refuses this user: {error}; check user, password and rights on the database"
+                )
+            case 1049:
+                return StoreSchemaError(f"{place}: {error}; create it first")
+            case 1142 | 1143 | 1227:
+                return StoreReadOnlyError(
+                    f"{place}: {error}; grant this user the rights on our tables, or let their owner"
+                    " run the DDL and open with schema VERIFY"
+                )
+            case 1290 | 1792 | 1836:
+                return StoreReadOnlyError(f"{place} only reads ({error}); name the primary server in the DSN")
+            case 1021 | 1114:
+                return StoreFullError(f"no space left on {place}; nothing was written; free space and resume")
+            case 1054 | 1146:
+                return StoreSchemaError(
+                    f"the tables of {place} do not fit this version: {error}", ddl=self._statements.DDL
+                )
+            case 1264 | 1366 | 1406:
+                return UsageError(f"a value cannot be stored in {place}: {error}; nothing was written")
+            case _ if isinstance(error, OSError):
+                return StoreUnavailableError(f"{place} cannot be reached: {error}")
+            case _:
+                return StoreError(f"{place}: {type(error).__name__}: {error}")
+
+    def _check(self, version: str, *, synced: bool) -> None:
+        kind = "MariaDB" if "mariadb" in version.lower() else "MySQL"
+        numbers = re.findall(r"\d+", version.removeprefix("5.5.5-"))
+        if tuple(map(int, numbers[:2])) < OLDEST[kind]:
+            raise ConfigError(f"{self._place} is {kind} {version}; this store needs MySQL 8.0 or MariaDB 10.6 or newer")
+        if not synced and not self._warned:
+            self._warned = True
+            log.warning(
+                "%s has innodb_flush_log_at_trx_commit other than 1: a power failure may lose the newest commits",
+                self._place,
+            )
+
+
+def _code(error: BaseException) -> int:
+    """The server's or driver's number of an error; 0 when it has none."""
+    first = error.args[0] if error.args else 0
+    return first if isinstance(first, int) else 0

@@ -1,0 +1,273 @@
+"""Every statement of the MySQL store, for MySQL 8 and MariaDB from 10.6 on, each with its purpose.
+
+Owns: the tables and all SQL of this dialect. Must not know: Python values, connections.
+Parameters are filled in by `mysql_text.py`: `$1` a value, `$1[]` a list in brackets, `$1?` whether there is a value at all,
+`$1|$2` a table of pairs from two lists.
+Written for READ COMMITTED: whatever a transaction decides on is locked by `HEADS_LOCKED` first, and every write to a session
+goes through its head row. That statement names its index: a scan of the table would wait for everybody's heads.
+Read next: `server_batch.py`, `server_reads.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from .derived import HEAD_COLUMNS
+
+PREFIX: Final = "lw_"
+
+_COLUMNS: Final = ", ".join(f"`{column.strip()}`" for column in HEAD_COLUMNS.split(","))
+_S: Final = ", ".join(f"s.`{column.strip()}`" for column in HEAD_COLUMNS.split(","))
+# The session's time zone is UTC, so that this clock has no hour twice.
+_NOW: Final = "(UNIX_TIMESTAMP(SYSDATE(6)) + 0e0)"
+_LEFT: Final = f"(SELECT o.expires - {_NOW} FROM lw_owners AS o WHERE o.owner = s.owner)"
+_ITEM: Final = "i.`key`, i.item_id, i.seq, i.kind, i.at, i.position"
+_TABLE: Final = "ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin"
+
+_DDL: Final = f"""\
+CREATE TABLE IF NOT EXISTS lw_schema (version INT NOT NULL PRIMARY KEY, created_at DOUBLE NOT NULL) {_TABLE};
+CREATE TABLE IF NOT EXISTS lw_owners (owner VARCHAR(255) NOT NULL PRIMARY KEY, expires DOUBLE NOT NULL) {_TABLE};
+CREATE TABLE IF NOT EXISTS lw_sessions (
+    `key` BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    session_id VARCHAR(700) NOT NULL,
+    position BIGINT NOT NULL,
+    window_start BIGINT NOT NULL DEFAULT 0,
+    checkpoint BIGINT,
+    epoch BIGINT NOT NULL DEFAULT 0,
+    token BLOB,
+    owner VARCHAR(255),
+    inbox_seq BIGINT NOT NULL DEFAULT 0,
+    takeovers INT NOT NULL DEFAULT 0,
+    status VARCHAR(32) NOT NULL DEFAULT 'idle',
+    updated_at DOUBLE NOT NULL,
+    sends BIGINT NOT NULL DEFAULT 0,
+    input_tokens BIGINT NOT NULL DEFAULT 0,
+    output_tokens BIGINT NOT NULL DEFAULT 0,
+    cached_tokens BIGINT NOT NULL DEFAULT 0,
+    cache_write_tokens BIGINT NOT NULL DEFAULT 0,
+    reasoning_tokens BIGINT NOT NULL DEFAULT 0,
+    calls BIGINT NOT NULL DEFAULT 0,
+    estimated INT NOT NULL DEFAULT 0,
+    min_format INT NOT NULL,
+    agent_name VARCHAR(700) NOT NULL,
+    kind VARCHAR(255) NOT NULL,
+    parent_id VARCHAR(700),
+    lifecycle VARCHAR(255) NOT NULL,
+    title LONGTEXT NOT NULL,
+    created_at DOUBLE NOT NULL,
+    UNIQUE INDEX lw_sessions_id (session_id),
+    INDEX lw_sessions_parent (parent_id)
+) {_TABLE};
+CREATE TABLE IF NOT EXISTS lw_records (
+    `key` BIGINT NOT NULL,
+    position BIGINT NOT NULL,
+    kind VARCHAR(255) NOT NULL,
+    version INT NOT NULL,
+    at DOUBLE NOT NULL,
+    body LONGBLOB NOT NULL,
+    PRIMARY KEY (`key`, position)
+) {_TABLE};
+CREATE TABLE IF NOT EXISTS lw_inbox (
+    `key` BIGINT NOT NULL,
+    item_id VARCHAR(700) NOT NULL,
+    seq BIGINT NOT NULL,
+    kind VARCHAR(255) NOT NULL,
+    at DOUBLE NOT NULL,
+    body LONGBLOB,
+    position BIGINT,
+    PRIMARY KEY (`key`, item_id),
+    INDEX lw_inbox_waiting (`key`, position, seq)
+) {_TABLE};
+CREATE TABLE IF NOT EXISTS lw_timers (
+    `key` BIGINT NOT NULL,
+    timer_id VARCHAR(700) NOT NULL,
+    due_at DOUBLE NOT NULL,
+    body LONGBLOB NOT NULL,
+    PRIMARY KEY (`key`, timer_id),
+    INDEX lw_timers_due (due_at)
+) {_TABLE};
+CREATE TABLE IF NOT EXISTS lw_artifacts (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    artifact_id VARCHAR(255) NOT NULL,
+    `key` BIGINT NOT NULL,
+    session_id VARCHAR(700) NOT NULL,
+    media_type TEXT NOT NULL,
+    size BIGINT NOT NULL,
+    digest VARCHAR(255) NOT NULL,
+    complete INT NOT NULL,
+    UNIQUE INDEX lw_artifacts_name (artifact_id),
+    INDEX lw_artifacts_session (`key`)
+) {_TABLE};
+CREATE TABLE IF NOT EXISTS lw_artifact_rows (id BIGINT NOT NULL, n INT NOT NULL, data LONGBLOB NOT NULL, PRIMARY KEY (id, n)) {_TABLE};
+CREATE TABLE IF NOT EXISTS lw_tombstones (
+    session_id VARCHAR(700) NOT NULL PRIMARY KEY,
+    `key` BIGINT NOT NULL,
+    swept INT NOT NULL DEFAULT 0,
+    INDEX lw_tombstones_swept (swept)
+) {_TABLE};
+"""
+
+
+class MysqlStatements(Struct, frozen=True):
+    """The SQL by purpose; see `server_dialect.Statements`."""
+
+    DDL: str = _DDL
+    TABLES: str = (
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE()"
+        " AND table_name IN ('lw_schema', 'lw_tombstones') HAVING count(*) = 2"
+    )
+    VERSION: str = "SELECT max(version) FROM lw_schema HAVING max(version) IS NOT NULL"
+    NOTE_VERSION: str = f"INSERT INTO lw_schema VALUES ($1, {_NOW}) ON DUPLICATE KEY UPDATE version = lw_schema.version"
+    LOCK_SCHEMA: str = "SELECT GET_LOCK(SHA1(CONCAT(DATABASE(), '.lw_schema')), 30)"
+    UNLOCK_SCHEMA: str = "SELECT RELEASE_LOCK(SHA1(CONCAT(DATABASE(), '.lw_schema')))"
+    BEGIN: str = "START TRANSACTION"
+    COMMIT: str = "COMMIT"
+    ROLLBACK: str = "ROLLBACK"
+    BEGIN_READ: str = (
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+    )
+
+    # --- a batch -------------------------------------------------------------------------------------------------------
+    COMMIT_PLAIN: str = ""
+    HEADS: str = f"SELECT {_COLUMNS}, token FROM lw_sessions WHERE session_id IN $1[]"
+    HEADS_LOCKED: str = (
+        f"SELECT {_COLUMNS}, token FROM lw_sessions FORCE INDEX (lw_sessions_id)"
+        " WHERE session_id IN $1[] ORDER BY session_id FOR UPDATE"
+    )
+    GONE: str = "SELECT session_id FROM lw_tombstones WHERE session_id IN $1[]"
+    LEFT: str = f"SELECT owner, expires - {_NOW} FROM lw_owners WHERE owner IN $1[]"
+    ITEMS: str = (
+        f"SELECT {_ITEM} FROM ($1|$2) AS asked STRAIGHT_JOIN lw_inbox AS i ON i.`key` = asked.a AND i.item_id = asked.b"
+    )
+    WAITING_IDS: str = f"SELECT {_ITEM} FROM lw_inbox AS i WHERE i.`key` = $1 AND i.position IS NULL ORDER BY i.seq"
+    CHILDREN: str = "SELECT session_id FROM lw_sessions WHERE parent_id IN $1[]"
+    KEYS: str = "SELECT session_id, `key` FROM lw_sessions WHERE session_id IN $1[]"
+    INSERT_SESSION: str = (
+        "INSERT INTO lw_sessions (session_id, position, inbox_seq, agent_name, kind, parent_id, lifecycle, title,"
+        " min_format, status, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+    )
+    INSERT_RECORD: str = "INSERT INTO lw_records VALUES ($1, $2, $3, $4, $5, $6)"
+    MOVE_HEAD: str = (
+        "UPDATE lw_sessions SET position = $1, window_start = $2, checkpoint = $3, epoch = $4, owner = $5, token = $6,"
+        " inbox_seq = $7, takeovers = $8, title = $9, min_format = $10, status = $11, updated_at = $12, sends = $13,"
+        " input_tokens = $14, output_tokens = $15, cached_tokens = $16, cache_write_tokens = $17, reasoning_tokens = $18,"
+        " calls = $19, estimated = $20 WHERE `key` = $21"
+    )
+    ORPHAN: str = "UPDATE lw_sessions SET parent_id = NULL WHERE `key` = $1"
+    BURY: str = (
+        "INSERT INTO lw_tombstones (session_id, `key`)"
+        " SELECT session_id, `key` FROM lw_sessions WHERE session_id IN $1[]"
+    )
+    DELETE_SESSION: str = "DELETE FROM lw_sessions WHERE session_id IN $1[]"
+    INSERT_ITEM: str = (
+        "INSERT INTO lw_inbox (`key`, item_id, seq, kind, at, body, position) VALUES ($1, $2, $3, $4, $5, $6, $7)"
+    )
+    TAKE_ITEM: str = "UPDATE lw_inbox SET position = $1, body = NULL WHERE `key` = $2 AND item_id = $3"
+    PUT_TIMER: str = (
+        "INSERT INTO lw_timers VALUES ($1, $2, $3, $4)"
+        " ON DUPLICATE KEY UPDATE due_at = VALUES(due_at), body = VALUES(body)"
+    )
+    DROP_TIMER: str = "DELETE FROM lw_timers WHERE `key` = $1 AND timer_id = $2"
+    BEAT: str = (
+        f"INSERT INTO lw_owners VALUES ($1, {_NOW} + $2)"
+        " ON DUPLICATE KEY UPDATE expires = greatest(lw_owners.expires, VALUES(expires))"
+    )
+    RELEASE: str = "UPDATE lw_sessions SET owner = NULL, token = NULL WHERE owner = $1 AND session_id IN $2[]"
+    FORGET_OWNER: str = "DELETE FROM lw_owners WHERE owner = $1"
+    FORGET_OWNERS: str = (
+        f"DELETE FROM lw_owners WHERE expires < {_NOW} - 3600"
+        " AND NOT EXISTS (SELECT 1 FROM lw_sessions AS s WHERE s.owner = lw_owners.owner)"
+    )
+
+    # --- reading -------------------------------------------------------------------------------------------------------
+    HEAD: str = "SELECT `key`, position FROM lw_sessions WHERE session_id = $1"
+    HEAD_AND_LEFT: str = f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE s.session_id = $1"
+    RECORDS: str = (
+        "SELECT position, kind, version, at, body FROM lw_records"
+        " WHERE `key` = $1 AND position >= $2 AND position < $3 ORDER BY position"
+    )
+    WAITING: str = (
+        "SELECT item_id, kind, body, at, seq FROM lw_inbox WHERE `key` = $1 AND position IS NULL ORDER BY seq"
+    )
+    ITEM_POSITION: str = "SELECT coalesce(position, -1) FROM lw_inbox WHERE `key` = $1 AND item_id = $2"
+    LIST: str = (
+        f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE (NOT $1? OR s.status = $1)"
+        " AND (NOT $2? OR s.agent_name IN $2[]) AND (NOT $3? OR s.parent_id = $3)"
+        " AND (NOT $4? OR s.updated_at < $4) ORDER BY s.updated_at DESC, s.`key` DESC LIMIT $5"
+    )
+    INTERRUPTED: str = (
+        f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE (s.status = 'running' OR (s.status = 'idle' AND EXISTS"
+        " (SELECT 1 FROM lw_inbox AS i WHERE i.`key` = s.`key` AND i.position IS NULL)))"
+        f" AND (s.owner IS NULL OR s.owner IN $2[] OR coalesce({_LEFT}, 0) <= 0)"
+        " AND s.agent_name IN $1[] AND s.min_format <= $3"
+        " ORDER BY s.updated_at, s.`key` LIMIT $4 FOR UPDATE SKIP LOCKED"
+    )
+    DUE: str = (
+        "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t JOIN lw_sessions AS s ON s.`key` = t.`key`"
+        " WHERE t.due_at <= $2 AND s.min_format <= $3 AND s.agent_name IN $1[]"
+        " ORDER BY t.due_at, t.`key`, t.timer_id LIMIT $4"
+    )
+    RENEWED: str = "SELECT session_id, epoch, inbox_seq FROM lw_sessions WHERE session_id IN $1[]"
+    OF_KINDS: str = (
+        "SELECT s.session_id, r.position, r.kind, r.version, r.at, r.body"
+        " FROM lw_records AS r JOIN lw_sessions AS s ON s.`key` = r.`key`"
+        " WHERE r.kind IN $1[] ORDER BY r.`key`, r.position"
+    )
+
+    # --- artifacts -----------------------------------------------------------------------------------------------------
+    ARTIFACT: str = (
+        "SELECT id, artifact_id, session_id, media_type, size, digest FROM lw_artifacts"
+        " WHERE artifact_id = $1 AND complete = 1"
+    )
+    BEGIN_ARTIFACT: str = (
+        "INSERT INTO lw_artifacts (artifact_id, `key`, session_id, media_type, size, digest, complete)"
+        " SELECT $1, s.`key`, s.session_id, $3, $4, $5, 0 FROM lw_sessions AS s WHERE s.session_id = $2"
+        " ON DUPLICATE KEY UPDATE complete = lw_artifacts.complete"
+    )
+    ARTIFACT_STATE: str = "SELECT id, complete FROM lw_artifacts WHERE artifact_id = $1"
+    ARTIFACT_ROW: str = "INSERT INTO lw_artifact_rows VALUES ($1, $2, $3) ON DUPLICATE KEY UPDATE data = VALUES(data)"
+    FINISH_ARTIFACT: str = "UPDATE lw_artifacts SET complete = 1 WHERE id = $1"
+    ARTIFACT_ROWS: str = "SELECT n, data FROM lw_artifact_rows WHERE id = $1 AND n >= $2 AND n < $3 ORDER BY n"
+
+    # --- deleting and checking -----------------------------------------------------------------------------------------
+    UNSWEPT: str = "SELECT session_id, `key` FROM lw_tombstones WHERE swept = 0 LIMIT 1"
+    SWEPT: str = "UPDATE lw_tombstones SET swept = 1 WHERE session_id = $1"
+    SWEEP: tuple[str, ...] = (
+        "DELETE FROM lw_records WHERE `key` = $1 LIMIT 500",
+        "DELETE FROM lw_inbox WHERE `key` = $1 LIMIT 500",
+        "DELETE FROM lw_timers WHERE `key` = $1",
+        """DELETE FROM lw_artifact_rows WHERE id = (SELECT id FROM (SELECT min(a.id) AS id FROM lw_artifacts AS a
+        JOIN lw_artifact_rows AS r ON r.id = a.id WHERE a.`key` = $1) AS chosen) LIMIT 100""",
+        """DELETE FROM lw_artifacts WHERE `key` = $1
+        AND NOT EXISTS (SELECT 1 FROM lw_artifact_rows AS r WHERE r.id = lw_artifacts.id)""",
+    )
+    LEFT_OVER: tuple[str, ...] = (
+        "SELECT 1 FROM lw_records WHERE `key` = $1 LIMIT 1",
+        "SELECT 1 FROM lw_inbox WHERE `key` = $1 LIMIT 1",
+        "SELECT 1 FROM lw_artifacts WHERE `key` = $1 LIMIT 1",
+    )
+    GAPS: str = (
+        "SELECT s.session_id, s.position, count(r.position), min(r.position), max(r.position)"
+        " FROM lw_sessions AS s LEFT JOIN lw_records AS r ON r.`key` = s.`key` GROUP BY s.`key`"
+        " HAVING count(r.position) <> s.position"
+        " OR (s.position > 0 AND (min(r.position) <> 0 OR max(r.position) <> s.position - 1))"
+    )
+    HEADS_ASTRAY: str = (
+        "SELECT session_id FROM lw_sessions AS s WHERE window_start > position OR checkpoint >= position"
+        " OR inbox_seq < (SELECT coalesce(max(seq), 0) FROM lw_inbox AS i WHERE i.`key` = s.`key`)"
+    )
+
+
+def statements(prefix: str = PREFIX) -> MysqlStatements:
+    """The SQL with tables whose names begin with `prefix`."""
+    plain = MysqlStatements()
+    if prefix == PREFIX:
+        return plain
+    renamed: dict[str, Any] = {}
+    for name, value in structs.asdict(plain).items():
+        texts = (value,) if isinstance(value, str) else value
+        changed = tuple([text.replace(PREFIX, prefix) for text in texts])
+        renamed[name] = changed[0] if isinstance(value, str) else changed
+    return structs.replace(plain, **renamed)
