@@ -15,6 +15,7 @@
     │   ├── ToolValidationError          tool.invalid_args
     │   ├── PathRefusedError             tool.path_refused
     │   ├── SpecValidationError          spec.invalid
+    │   ├── ExportFileError              export.refused
     │   └── LoopClosedError              loop.closed
     ├── RetryLaterError                  wait and try again
     │   ├── SessionBusyError             session.busy
@@ -216,6 +217,12 @@ class SpecValidationError(UsageError):
         super().__init__(f"{field}: " + "; ".join(self.problems))
 
 
+class ExportFileError(UsageError):
+    """A file is no export of sessions, is damaged, or was written by a newer version; this session was not stored."""
+
+    code = "export.refused"
+
+
 class LoopClosedError(UsageError):
     """The loop object was closed; open a new one on the same store."""
 
@@ -252,10 +259,8 @@ class SessionFencedError(RetryLaterError):
         self.session_id = session_id
         self.epoch = epoch
         self.current_epoch = current_epoch
-        super().__init__(
-            f"session {session_id!r}: lease epoch {epoch} was superseded by {current_epoch}; nothing was written;"
-            " the new owner continues the run"
-        )
+        superseded = f"lease epoch {epoch} was superseded by {current_epoch}"
+        super().__init__(f"session {session_id!r}: {superseded}; nothing was written; the new owner continues the run")
 
 
 class SessionMovedError(RetryLaterError):
@@ -293,17 +298,11 @@ class AgentUnavailableError(RetryLaterError):
         self.agent_name = agent_name
         self.missing_tools = tuple(missing_tools)
         here = ", ".join(known) or "none"
-        if missing_tools:
-            text = (
-                f"session {session_id!r} waits for tools that are not registered here: {', '.join(missing_tools)}"
-                f" (registered: {here}); continue it in a loop that has them, or abort_pending()"
-            )
-        else:
-            text = (
-                f"session {session_id!r} belongs to agent {agent_name!r}; this loop runs {here};"
-                " open a loop with AgentLoopConfig(agent_name=...)"
-            )
-        super().__init__(text)
+        waits = f"waits for tools that are not registered here: {', '.join(missing_tools)} (registered: {here});"
+        belongs = f"belongs to agent {agent_name!r}; this loop runs {here};"
+        missing = f"{waits} continue it in a loop that has them, or abort_pending()"
+        foreign = f"{belongs} open a loop with AgentLoopConfig(agent_name=...)"
+        super().__init__(f"session {session_id!r} {missing if missing_tools else foreign}")
 
 
 class StoreUnavailableError(RetryLaterError):
