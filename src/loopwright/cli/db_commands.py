@@ -62,7 +62,10 @@ def say(text: str) -> None:
 
 @db_app.command(cls=PlainCommand)
 def ddl(db: Db = DEFAULT_DB) -> None:
-    """Print the script that makes all tables; it may run again and again."""
+    """Print the script that makes all tables.
+
+    It may run again and again. Tables of an older version are migrated instead: `loopwright db migrate`.
+    """
     if file_of(db) is not None:
         script = sqlite_migrations.complete_ddl()
     else:
@@ -79,9 +82,9 @@ async def _script(store: SessionStore) -> str:
 
 @db_app.command(cls=PlainCommand)
 def check(db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
-    """Look for damage in tables, journals and heads; changes nothing.
+    """Look for damage in tables, journals and heads.
 
-    The exit code is 1 when there is any. `loopwright doctor` also reads every conversation.
+    Nothing is changed. The exit code is 1 when there is any. `loopwright doctor` also reads every conversation.
     """
     check_there(db)
     try:
@@ -108,7 +111,7 @@ def _show_problems(found: Sequence[StoreProblem], db: str) -> None:
 
 @db_app.command(cls=PlainCommand)
 def stats(db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
-    """Show how many sessions there are, and how much they hold."""
+    """Show how many sessions there are and what they hold."""
 
     async def read(store: SessionStore) -> tuple[StoreFigures, Sequence[Head]]:
         return await store.figures(), await store.list(SessionQuery(limit=EVERY_SESSION))
@@ -174,7 +177,7 @@ def _figure_rows(figures: StoreFigures) -> Iterator[tuple[str, str, str]]:
 
 @db_app.command(cls=PlainCommand)
 def vacuum(db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
-    """Remove what nothing refers to, and give free space back.
+    """Remove what nothing refers to; give back free space.
 
     Removed are rows of deleted sessions, and artifacts older than an hour to which no record refers. Writers wait while
     the file is written anew; that needs as much free disk space again.
@@ -220,9 +223,9 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if there is one.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Copy the store as of one moment into a file, while others write.
+    """Copy the store into a file, while others write.
 
-    The copy is opened and checked. Nobody holds a lease in it: what ran at that moment is interrupted there.
+    The copy is of one moment; it is opened and checked. Nobody holds a lease in it: what ran at that moment is interrupted there.
     """
     size = with_store(db, lambda store: store.backup(target, replace=force))
     found = asyncio.run(_check_copy(os.path.abspath(target)))

@@ -59,6 +59,8 @@ def prune(
         keep=keep,
         idle_only=idle_only,
     )
+    if older_than is None and max_size is None and not keep:
+        raise ConfigError("nothing says what to delete; use --older-than 30d, --max-size 2GB or --keep 100, or several")
     plan = with_store(db, lambda store: plan_prune(store, rules, time.time()))
     if as_json and dry_run:
         return write_json(_plan_json(plan))
@@ -79,6 +81,7 @@ def prune(
 def _ask(plan: PrunePlan) -> None:
     if not sys.stdin.isatty():
         raise ConfigError("pruning needs --yes when nobody can be asked; --dry-run says what would go")
+    sys.stdout.flush()
     sys.stderr.write(f"delete {counted(plan.sessions, 'session')} for good? [y/N] ")
     sys.stderr.flush()
     if input().strip().lower() not in ("y", "yes"):

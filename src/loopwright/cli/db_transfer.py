@@ -44,7 +44,7 @@ def export_file(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if there is one.")] = False,
 ) -> None:
-    """Write sessions, whole, as JSON lines that `import` reads.
+    """Write whole sessions as lines that `import` reads.
 
     A session's children come along. Others may go on writing: each session is of one moment.
     """
@@ -73,9 +73,9 @@ def import_file(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read exported sessions into a store, which is made when missing.
+    """Read exported sessions into a store.
 
-    Each session is checked and stored whole or not at all: as it was, without a lease, its timers paused.
+    The store is made when missing. Each session is checked and stored whole or not at all: as it was, without a lease, its timers paused.
     """
     with _input(source) as file:
         report = asyncio.run(_import(db, file, skip_existing=skip_existing, arm_timers=arm_timers))

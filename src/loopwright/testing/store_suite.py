@@ -20,6 +20,7 @@ from .store_inbox_promises import InboxPromises
 from .store_kit import StoreMaker
 from .store_lease_promises import LeasePromises, RenewalPromises
 from .store_reading_promises import ArtifactPromises, ReadingPromises
+from .store_upkeep_promises import TransferPromises, UpkeepPromises
 
 
 class StoreSuite(
@@ -31,6 +32,8 @@ class StoreSuite(
     ClaimPromises,
     ReadingPromises,
     ArtifactPromises,
+    UpkeepPromises,
+    TransferPromises,
     CancelPromises,
     StoreMaker,
 ):
