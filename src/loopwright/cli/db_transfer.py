@@ -29,7 +29,7 @@ from .quantities import size_text
 from .session_commands import with_store
 from .session_drive import write_json
 from .session_ids import resolved
-from .store_place import DEFAULT_DB, made_store, shown
+from .store_place import DEFAULT_DB, check_there, made_store, shown
 
 _SHOWN: Final = 5
 
@@ -53,6 +53,7 @@ def export_file(
         chosen = [await resolved(store, session_id) for session_id in session_ids] if session_ids else None
         return await Exporter(store, file.write).run(chosen, library=__version__, at=time.time())
 
+    check_there(db)
     with _output(out, force=force) as file:
         report = with_store(db, lambda store: work(store, file))
     where = "standard output" if out is None else str(out)
