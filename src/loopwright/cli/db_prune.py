@@ -40,7 +40,9 @@ def prune(
     max_size: Annotated[
         str | None, typer.Option("--max-size", metavar="SIZE", help="The oldest, until the rest holds no more: 2GB.")
     ] = None,
-    keep: Annotated[int, typer.Option("--keep", metavar="N", min=0, help="The N newest stay in any case.")] = 0,
+    keep: Annotated[
+        int | None, typer.Option("--keep", metavar="N", min=1, help="The N newest stay in any case.")
+    ] = None,
     idle_only: Annotated[
         bool, typer.Option("--idle-only/--unfinished-too", help="Whether those with open work stay.")
     ] = True,
@@ -56,10 +58,10 @@ def prune(
     rules = PruneRules(
         older_than_s=None if older_than is None else age_of(older_than),
         max_bytes=None if max_size is None else bytes_in(max_size),
-        keep=keep,
+        keep=keep or 0,
         idle_only=idle_only,
     )
-    if older_than is None and max_size is None and not keep:
+    if older_than is None and max_size is None and keep is None:
         raise ConfigError("nothing says what to delete; use --older-than 30d, --max-size 2GB or --keep 100, or several")
     plan = with_store(db, lambda store: plan_prune(store, rules, time.time()))
     if as_json and dry_run:

@@ -107,8 +107,7 @@ class Importer:
     async def run(self, lines: Iterable[bytes]) -> ImportReport:
         """Stores the sessions of an export, one at a time, as they were: idle, waiting or interrupted, without a lease.
 
-        Raises `ExportFileError` with the number of the line, `SessionExistsError`, `SessionTooNewError`,
-        `StoreCorruptError` naming the record; the session at that place was not stored, those before it were.
+        Raises `ExportFileError` with the number of the line, `SessionExistsError`, `SessionTooNewError`; the session at that place was not stored, those before it were.
         """
         session: _Unfinished | None = None
         line: Line | None = None
@@ -156,6 +155,9 @@ class Importer:
             self.report.skipped.append(sid)
             return
         await _check(session)
+        for artifact in session.artifacts:
+            if await self._store.artifact(artifact.artifact_id) is not None:
+                raise ExportFileError(f"the store has another session's artifact {artifact.artifact_id}")
         timers = [structs.replace(one, paused=not self._arm_timers) for one in session.timers]
         inventory = Inventory(
             structs.replace(session.head, owner=None, expires_in_s=0.0),
@@ -237,7 +239,7 @@ async def _check(session: _Unfinished) -> None:
         raise ExportFileError(f"session {sid!r} is damaged: {'; '.join(found)}")
     try:
         await load_state(sid, session.rows)
-    except StoreCorruptError:
-        raise
+    except StoreCorruptError as error:
+        raise ExportFileError(str(error)) from error
     except (ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
         raise ExportFileError(f"session {sid!r} is damaged: its records do not fit each other ({error})") from error

@@ -63,12 +63,11 @@ def _copy(file: DatabaseFile, partial: str) -> None:
                 file.retrying(lambda: backup.step(-1))
             execute = statements(copy)
             # One file without a log beside it, in which nobody holds a lease.
-            execute("PRAGMA journal_mode = DELETE").fetchall()
-            execute("PRAGMA synchronous = FULL")
             execute("BEGIN")
             execute(sql.FORGET_LEASES)
             execute(sql.FORGET_ALL_OWNERS)
             execute("COMMIT")
+            copy.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             damage = [line for (line,) in execute("PRAGMA quick_check") if line != "ok"]
             if damage:
                 raise StoreCorruptError(

@@ -21,7 +21,7 @@ from loopwright.engine.exporting import Exporter
 from loopwright.engine.importing import Importer, ImportReport
 from loopwright.engine.session_lines import ItemLine, RecordLine, body_of, read_line, written_with
 from loopwright.model.codec import encode_record
-from loopwright.model.errors import ExportFileError, LoopwrightError, SessionExistsError, StoreCorruptError
+from loopwright.model.errors import ExportFileError, LoopwrightError, SessionExistsError
 from loopwright.model.messages import UserMessage
 from loopwright.model.records import SessionCreated, UserMessageAdded
 from loopwright.model.usage import Usage
@@ -264,9 +264,9 @@ def damaged(data: bytes) -> Iterator[tuple[str, bytes, type[LoopwrightError], st
     yield "a record lost", b"".join([*lines[:3], *lines[4:]]), ExportFileError, "records are not those from 0"
     yield "twice a record", b"".join([*lines[:3], lines[2], *lines[3:]]), ExportFileError, "records are not those"
     broken = lines[3].replace(b'"index":1', b'"index":"one"')
-    yield "a wrong record", b"".join([*lines[:3], broken, *lines[4:]]), StoreCorruptError, "position 1"
+    yield "a wrong record", b"".join([*lines[:3], broken, *lines[4:]]), ExportFileError, "position 1"
     unknown = lines[3].replace(b"send_started", b"send_unknown")
-    yield "an unknown record", b"".join([*lines[:3], unknown, *lines[4:]]), StoreCorruptError, "position 1"
+    yield "an unknown record", b"".join([*lines[:3], unknown, *lines[4:]]), ExportFileError, "position 1"
     head["head"]["window_start"] = 2**70
     yield "a number too large", b"".join([lines[0], json.dumps(head).encode() + b"\n", *lines[2:]]), ExportFileError, ""
     yield "a line behind the end", data + lines[1], ExportFileError, "behind the end"
