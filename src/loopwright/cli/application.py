@@ -1,7 +1,7 @@
 """All commands in one application.
 
 Owns: how commands are called, and that the process ends with their exit code. Must not know: what commands do.
-Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `worker_command.py`, `doctor_command.py`.
+Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `worker_command.py`, `db_commands.py`, `doctor_command.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import typer
 
 from .. import __version__
 from .chat_command import chat
+from .db_commands import db_app
 from .doctor_command import doctor
 from .exit_codes import ExitCode
 from .plain_command import PlainCommand
@@ -55,6 +56,7 @@ app.command(cls=PlainCommand)(run)
 app.command(cls=PlainCommand)(chat)
 app.add_typer(sessions_app, name="sessions")
 app.command(cls=PlainCommand)(worker)
+app.add_typer(db_app, name="db")
 app.command(cls=PlainCommand)(doctor)
 
 

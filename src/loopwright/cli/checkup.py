@@ -52,11 +52,9 @@ async def _store_part(db: str) -> list[CheckLine]:
     try:
         store = store_at(db, SchemaPolicy.VERIFY)
     except StoreSchemaError as error:
-        words = str(error).partition("\n")[0]
-        return [
-            CheckLine("schema", "problem", words, "look whether this is a loopwright store of this version"),
-            *found,
-        ]
+        words = str(error).partition("\n")[0].partition("; run `loopwright db migrate`")[0]
+        todo = f"if it is a store of an older loopwright: loopwright db migrate{db_option(db)}" if error.ddl else ""
+        return [CheckLine("schema", "problem", words, todo), *found]
     except LoopwrightError as error:
         todo = COPY_IT if isinstance(error, StoreReadOnlyError) else ""
         return [CheckLine("store", "problem", str(error), todo), *found]

@@ -19,6 +19,7 @@ from ..model.errors import (
     SessionNotFoundError,
     SessionPendingError,
     StoreError,
+    StoreSchemaError,
     UsageError,
 )
 from ..model.records import Outcome
@@ -112,6 +113,12 @@ def words_of(error: LoopwrightError, given: AgentSettings) -> str:
                 f"session {error.session_id!r} waits for results of a host's tools: {calls}; they come from the program"
                 f" that made it, or drop them with {abort}"
             )
+        case StoreSchemaError() if error.ddl:
+            what = str(error).partition("\n")[0].partition(" and schema is VERIFY")[0].partition(", or this script")[0]
+            migrate = f"`loopwright db migrate{db}`"
+            if "`loopwright db migrate`" in what:
+                return what.replace("`loopwright db migrate`", migrate)
+            return f"{what}; if it is a store of an older loopwright, {migrate} brings it to this version"
         case InvariantError():
             return f"a fault of loopwright, please report it: {error}"
         case _:

@@ -17,7 +17,7 @@ from .agent_setup import AgentSettings
 from .exit_codes import code_of_error, words_of
 
 _REPEATED: Final = ("db", "base_url", "agent", "allow_bash")
-_TYPES: Final = re.compile(r" <(str|list\[str\])>")
+_TYPES: Final = re.compile(r" <(str|path|list\[str\])>")
 
 
 class PlainCommand(TyperCommand):

@@ -15,6 +15,7 @@
     │   ├── ToolValidationError          tool.invalid_args
     │   ├── PathRefusedError             tool.path_refused
     │   ├── SpecValidationError          spec.invalid
+    │   ├── ExportFileError              export.refused
     │   └── LoopClosedError              loop.closed
     ├── RetryLaterError                  wait and try again
     │   ├── SessionBusyError             session.busy
@@ -133,11 +134,9 @@ class SessionPendingError(UsageError):
         self.pending_interactions = tuple(pending_interactions)
         open_calls = ", ".join(f"{c.name} ({c.id})" for c in self.pending_tool_calls) or "none"
         questions = ", ".join(f"{i.id}: {i.prompt}" for i in self.pending_interactions)
-        super().__init__(
-            f"session {session_id!r} has unfinished work; open calls: {open_calls}"
-            + (f"; open questions: {questions}; answer with submit_input()" if questions else "")
-            + "; use resume(), submit_tool_results(), abort_pending(), or send(heal_pending=True)"
-        )
+        asked = f"; open questions: {questions}; answer with submit_input()" if questions else ""
+        todo = "use resume(), submit_tool_results(), abort_pending(), or send(heal_pending=True)"
+        super().__init__(f"session {session_id!r} has unfinished work; open calls: {open_calls}{asked}; {todo}")
 
 
 class SessionReentrantError(UsageError):
@@ -161,10 +160,8 @@ class InteractionError(UsageError):
         self.session_id = session_id
         self.interaction_id = interaction_id
         self.answered = answered
-        state = "was answered before" if answered else "is not open"
-        super().__init__(
-            f"interaction {interaction_id!r} of session {session_id!r} {state}; open: {', '.join(open_ids) or 'none'}"
-        )
+        state = f"{'was answered before' if answered else 'is not open'}; open: {', '.join(open_ids) or 'none'}"
+        super().__init__(f"interaction {interaction_id!r} of session {session_id!r} {state}")
 
 
 class ToolResultError(UsageError):
@@ -216,6 +213,12 @@ class SpecValidationError(UsageError):
         super().__init__(f"{field}: " + "; ".join(self.problems))
 
 
+class ExportFileError(UsageError):
+    """A file is no export of sessions, is damaged, or was written by a newer version; this session was not stored."""
+
+    code = "export.refused"
+
+
 class LoopClosedError(UsageError):
     """The loop object was closed; open a new one on the same store."""
 
@@ -237,10 +240,9 @@ class SessionBusyError(RetryLaterError):
         self.session_id = session_id
         self.holder = holder
         self.expires_in_s = expires_in_s
-        super().__init__(
-            f"session {session_id!r} is run by {holder} (lease expires in {max(expires_in_s, 0.0):.1f} s);"
-            " use follow_up(), wait with lease_wait_s, or try again"
-        )
+        lease = f"lease expires in {max(expires_in_s, 0.0):.1f} s"
+        todo = "use follow_up(), wait with lease_wait_s, or try again"
+        super().__init__(f"session {session_id!r} is run by {holder} ({lease}); {todo}")
 
 
 class SessionFencedError(RetryLaterError):
@@ -252,10 +254,8 @@ class SessionFencedError(RetryLaterError):
         self.session_id = session_id
         self.epoch = epoch
         self.current_epoch = current_epoch
-        super().__init__(
-            f"session {session_id!r}: lease epoch {epoch} was superseded by {current_epoch}; nothing was written;"
-            " the new owner continues the run"
-        )
+        superseded = f"lease epoch {epoch} was superseded by {current_epoch}"
+        super().__init__(f"session {session_id!r}: {superseded}; nothing was written; the new owner continues the run")
 
 
 class SessionMovedError(RetryLaterError):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .shell import ShellBackend, ShellLaunch
     from .store import Head, InboxItem, NewSession, SessionQuery, Store, Transition
     from .store_admin import SessionStore, StoreAdmin
+    from .store_transfer import StoreTransfer
+    from .store_upkeep import StoreUpkeep
     from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
     from .wake_source import WakeSource
 
@@ -49,6 +51,8 @@ _HOME = {
     "ShellLaunch": "shell",
     "Store": "store",
     "StoreAdmin": "store_admin",
+    "StoreTransfer": "store_transfer",
+    "StoreUpkeep": "store_upkeep",
     "ToolContext": "tool",
     "ToolDefinition": "tool",
     "ToolSource": "tool",
@@ -82,6 +86,8 @@ __all__ = [
     "ShellLaunch",
     "Store",
     "StoreAdmin",
+    "StoreTransfer",
+    "StoreUpkeep",
     "ToolContext",
     "ToolDefinition",
     "ToolSource",

@@ -1,7 +1,7 @@
 """The seam to what operators do with a store, outside of runs.
 
 Owns: opening and closing, deletion, checks. Must not know: SQL.
-Read next: `store.py`.
+Read next: `store_upkeep.py`, `store_transfer.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from msgspec import Struct
 from .artifact import ArtifactStore
 from .schema_policy import SchemaPolicy as SchemaPolicy
 from .store import Store
+from .store_transfer import StoreTransfer
+from .store_upkeep import StoreUpkeep
 
 
 class UncertainCall(Struct, frozen=True):
@@ -70,5 +72,5 @@ class StoreAdmin(Protocol):
         ...
 
 
-class SessionStore(Store, ArtifactStore, StoreAdmin, Protocol):
+class SessionStore(Store, ArtifactStore, StoreAdmin, StoreUpkeep, StoreTransfer, Protocol):
     """What `open_store` returns: everything a shipped store can do."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from ..model.errors import StoreUnavailableError
+from ..model.errors import ConfigError, StoreUnavailableError
 from ..ports.artifact import Artifact
 from ..ports.store import (
     Claimable,
@@ -28,11 +29,14 @@ from ..ports.store import (
     Transition,
 )
 from ..ports.store_admin import StoreProblem, UncertainCall
+from ..ports.store_transfer import Inventory, SessionImage
+from ..ports.store_upkeep import Reclaimed, StoreFigures
 from . import ownership
 from .binding import LoopBinding
 from .ledger import LEDGER_KINDS, uncertain_calls
 from .memory_artifacts import MemoryArtifacts
 from .memory_rules import MemoryRules, SharedData
+from .memory_whole import MemoryWhole
 
 T = TypeVar("T")
 
@@ -48,6 +52,7 @@ class MemoryStore:
         self._identity = f"memory:{name or self._owner}"
         self._rules = MemoryRules(self._data, self._owner)
         self._artifacts = MemoryArtifacts(self._data)
+        self._whole = MemoryWhole(self._data)
         self._offered: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
         self._binding = LoopBinding(f"store {self._identity}", self._offered.clear)
 
@@ -123,6 +128,39 @@ class MemoryStore:
     def uncertain_calls(self) -> Awaitable[Sequence[UncertainCall]]:
         """See `StoreAdmin.uncertain_calls`."""
         return self._offer(lambda: uncertain_calls(self._rules.records_of_kinds(LEDGER_KINDS)))
+
+    def figures(self) -> Awaitable[StoreFigures]:
+        """See `StoreUpkeep.figures`; there is no file, and so no size of it."""
+        return self._offer(self._whole.figures)
+
+    def session_sizes(self) -> Awaitable[dict[str, int]]:
+        """See `StoreUpkeep.session_sizes`."""
+        return self._offer(self._whole.session_sizes)
+
+    def sweep_artifacts(self, older_than: float) -> Awaitable[int]:
+        """See `StoreUpkeep.sweep_artifacts`."""
+        return self._offer(lambda: self._whole.sweep_artifacts(older_than))
+
+    def vacuum(self) -> Awaitable[Reclaimed]:
+        """Nothing: the interpreter takes back what is free."""
+        return self._offer(lambda: Reclaimed(0, 0))
+
+    def checkpoint(self) -> Awaitable[Reclaimed]:
+        """Nothing: there is no log."""
+        return self._offer(lambda: Reclaimed(0, 0))
+
+    async def backup(self, target: str | os.PathLike[str], *, replace: bool = False) -> int:
+        """Raises `ConfigError`: there is no file."""
+        self._binding.enter()
+        raise ConfigError("a store in memory has no file to copy; export its sessions (`loopwright db export`)")
+
+    def inventory(self, session_id: str) -> Awaitable[Inventory]:
+        """See `StoreTransfer.inventory`."""
+        return self._offer(lambda: self._whole.inventory(session_id, self._rules.lookup(session_id, None)))
+
+    def restore(self, image: SessionImage) -> Awaitable[Head]:
+        """See `StoreTransfer.restore`."""
+        return self._offer(lambda: self._whole.restore(image))
 
     async def aclose(self) -> None:
         """Finishes what was offered and gives up this owner's leases; safe to call twice."""

@@ -6,6 +6,8 @@ Read next: `ports/artifact.py`.
 
 from __future__ import annotations
 
+import time
+
 from ..ports.artifact import Artifact
 from .derived import artifact_name
 from .memory_rules import SharedData
@@ -22,6 +24,7 @@ class MemoryArtifacts:
         self._data.session(session_id)
         artifact_id = artifact_name(session_id, digest)
         new = Artifact(artifact_id, session_id, media_type, len(data), digest)
+        self._data.artifact_times[artifact_id] = time.time()
         return self._data.artifacts.setdefault(artifact_id, (new, data))[0]
 
     def read_artifact(self, artifact_id: str, offset: int, limit: int | None) -> bytes:

@@ -68,6 +68,8 @@ class SessionData:
     positions: dict[str, int] = field(default_factory=dict[str, int])
     """Item id → where it was taken, `WAITING` before."""
     timers: dict[str, PutTimer] = field(default_factory=dict[str, PutTimer])
+    paused: set[str] = field(default_factory=set[str])
+    """Ids of timers that are kept and not claimed."""
 
     def waiting(self) -> tuple[InboxItem, ...]:
         """Items that nobody took yet."""
@@ -82,6 +84,8 @@ class SharedData:
     gone: set[str] = field(default_factory=set[str])
     owners: dict[str, ownership.OwnerRow] = field(default_factory=dict[str, ownership.OwnerRow])
     artifacts: dict[str, tuple[Artifact, bytes]] = field(default_factory=dict[str, tuple[Artifact, bytes]])
+    artifact_times: dict[str, float] = field(default_factory=dict[str, float])
+    """Artifact id → when it was last put, in UTC epoch seconds."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def session(self, session_id: str) -> SessionData:
@@ -202,7 +206,9 @@ class MemoryRules:
                     self.delete(session_id, cascade=True)
             case PutTimer(timer_id):
                 data.timers[timer_id] = op
+                data.paused.discard(timer_id)
             case DropTimer(timer_id):
+                data.paused.discard(timer_id)
                 data.timers.pop(timer_id, None)
 
     def read(self, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
@@ -241,7 +247,7 @@ class MemoryRules:
             DueTimer(data.head.session_id, timer.timer_id, timer.due_at, timer.body)
             for data in known
             for timer in data.timers.values()
-            if timer.due_at <= query.now
+            if timer.due_at <= query.now and timer.timer_id not in data.paused
         ]
         free.sort(key=lambda head: head.updated_at)
         timers.sort(key=lambda timer: timer.due_at)

@@ -158,7 +158,8 @@ class PostgresStatements(Struct, frozen=True):
     # Locks, checks, moves and writes in one round trip; what it leaves out was refused. Heads are locked in the order of
     # their ids; a row that changed while it was waited for is judged as it is then.
     COMMIT_PLAIN: str = _COMMIT_PLAIN
-    HEADS: str = f"SELECT {HEAD_COLUMNS}, token FROM lw_sessions WHERE session_id = ANY($1::text[])"
+    # Under lock: a statement whose connection was lost may still be at work.
+    HEADS: str = f"SELECT {HEAD_COLUMNS}, token FROM lw_sessions WHERE session_id = ANY($1::text[]) ORDER BY session_id FOR UPDATE"
     HEADS_LOCKED: str = f"SELECT {HEAD_COLUMNS}, token FROM lw_sessions WHERE session_id = ANY($1::text[]) ORDER BY session_id FOR UPDATE"
     GONE: str = "SELECT session_id FROM lw_tombstones WHERE session_id = ANY($1::text[])"
     LEFT: str = f"SELECT owner, expires - {_NOW} FROM lw_owners WHERE owner = ANY($1::text[])"

@@ -53,6 +53,7 @@ from .server_dialect import ServerConnection, ServerDialect
 from .server_line import ServerLine
 from .server_plain import are_plain, committed, longest_lease, parameters, was_written
 from .server_reads import SLICE_BYTES, ServerReads
+from .server_upkeep import ServerUpkeep
 
 if TYPE_CHECKING:
     import hashlib
@@ -73,7 +74,7 @@ LARGEST_BATCH: Final = 256
 """Writes in one transaction: more would make everybody wait for the last of them."""
 
 
-class ServerStore:
+class ServerStore(ServerUpkeep):
     """Durable sessions on a server that any number of processes and machines share.
 
     Connects with its first call, so that a wrong address or a missing right is an error there. A server that is away is
@@ -92,10 +93,9 @@ class ServerStore:
         self._owner = ownership.new_owner()
         self._queue: deque[ServerOffer | tuple[Job, asyncio.Future[Any]]] = deque()
         self._binding = LoopBinding(f"store {dialect.place}", self._forget)
-        self._writing = ServerLine(dialect, schema, sync=sync, patience_s=busy_wait_s)
-        self._reading = ServerLine(dialect, schema, sync=sync, patience_s=busy_wait_s)
-        self._renewing = ServerLine(dialect, schema, sync=sync, patience_s=busy_wait_s)
-        self._renewing_on: asyncio.AbstractEventLoop | None = None
+        self._renewing: dict[asyncio.AbstractEventLoop, ServerLine] = {}
+        self._new_line = partial(ServerLine, dialect, schema, sync=sync, patience_s=busy_wait_s)
+        self._writing, self._reading = self._new_line(), self._new_line()
         self._worker: asyncio.Task[None] | None = None
         self._readers: set[asyncio.Task[Any]] = set()
         self._alive_until = 0.0
@@ -162,15 +162,17 @@ class ServerStore:
         """See `Store.renew`. On a connection that belongs to the event loop which asks."""
         self._binding.check()
         loop = asyncio.get_running_loop()
-        if loop is not self._renewing_on:
-            self._renewing.terminate()
-            self._renewing_on = loop
+        line = self._renewing.get(loop)
+        if line is None:
+            for closed in [other for other in self._renewing if other.is_closed()]:
+                self._renewing.pop(closed).terminate()
+            line = self._renewing[loop] = self._new_line()
 
         async def beat(connection: ServerConnection) -> dict[str, tuple[int, int]]:
             await connection.run(self._dialect.statements.BEAT, self._owner, ttl_s)
             return await ServerReads(connection, self._dialect.statements).renewed(session_ids)
 
-        return await self._renewing.do(beat)
+        return await line.do(beat)
 
     async def put_artifact(self, session_id: str, data: bytes, media_type: str) -> Artifact:
         """See `ArtifactStore.put_artifact`."""
@@ -228,16 +230,17 @@ class ServerStore:
         await asyncio.gather(*self._readers, return_exceptions=True)
         await self._writing.close()
         await self._reading.close()
-        if self._renewing_on is asyncio.get_running_loop():
-            await self._renewing.close()
-        else:
-            self._renewing.terminate()
+        for loop, line in self._renewing.items():
+            if loop is asyncio.get_running_loop():
+                await line.close()
+            else:
+                line.terminate()
 
     def abandon(self) -> None:
         """Closes as a killed process would: nothing is flushed or released; calls under way fail or are never answered."""
         self._binding.closed = True
         ownership.abandon(self._owner)
-        for line in (self._writing, self._reading, self._renewing):
+        for line in (self._writing, self._reading, *self._renewing.values()):
             line.terminate()
         if self._worker is not None:
             self._worker.cancel()

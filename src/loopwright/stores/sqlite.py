@@ -42,8 +42,9 @@ from .binding import LoopBinding
 from .sqlite_commits import CommitConnection, Offer, release
 from .sqlite_faults import NATIVE_FAULTS, translate
 from .sqlite_group import GroupCommit
+from .sqlite_migrations import complete_ddl
 from .sqlite_renewal import Renewal
-from .sqlite_schema import DatabaseFile, Execute, complete_ddl, prepare
+from .sqlite_schema import DatabaseFile, Execute, prepare
 from .sqlite_worker import SqliteWorker
 from .sqlite_writes import SqliteWrites
 
@@ -52,11 +53,16 @@ if TYPE_CHECKING:
 
     from ..ports.artifact import Artifact
     from ..ports.store_admin import StoreProblem, UncertainCall
-    from . import ledger, sqlite_artifacts, sqlite_upkeep
+    from ..ports.store_transfer import Inventory, SessionImage
+    from ..ports.store_upkeep import Reclaimed, StoreFigures
+    from . import ledger, sqlite_artifacts, sqlite_backup, sqlite_space, sqlite_transfer, sqlite_upkeep
 else:
     hashlib = Late("hashlib")
     ledger = Late("loopwright.stores.ledger")
     sqlite_artifacts = Late("loopwright.stores.sqlite_artifacts")
+    sqlite_backup = Late("loopwright.stores.sqlite_backup")
+    sqlite_space = Late("loopwright.stores.sqlite_space")
+    sqlite_transfer = Late("loopwright.stores.sqlite_transfer")
     sqlite_upkeep = Late("loopwright.stores.sqlite_upkeep")
 
 T = TypeVar("T")
@@ -210,6 +216,52 @@ class SqliteStore:
     def uncertain_calls(self) -> Awaitable[Sequence[UncertainCall]]:
         """See `StoreAdmin.uncertain_calls`. Reads all records of two kinds, in the reader thread."""
         return self._aside(lambda execute: ledger.uncertain_calls(sqlite_reads.of_kinds(execute, ledger.LEDGER_KINDS)))
+
+    def figures(self) -> Awaitable[StoreFigures]:
+        """See `StoreUpkeep.figures`. Reads the whole file, in the reader thread."""
+        return self._reader.submit(self._binding.enter(), lambda own: sqlite_space.figures(own, self._file))
+
+    def session_sizes(self) -> Awaitable[dict[str, int]]:
+        """See `StoreUpkeep.session_sizes`. Reads the whole file, in the reader thread."""
+        return self._aside(sqlite_space.session_sizes)
+
+    async def sweep_artifacts(self, older_than: float) -> int:
+        """See `StoreUpkeep.sweep_artifacts`. Looks through records of sessions with old artifacts, in the reader thread."""
+        loop = self._binding.enter()
+        await self._writer.submit(loop, sqlite_space.stamp_artifacts)
+        count = 0
+        for one in await self._aside(lambda execute: sqlite_space.old_artifacts(execute, older_than)):
+            # One short transaction each, so that commits get their turn between them.
+            if await self._writer.submit(loop, functools.partial(sqlite_space.hide_artifact, one, older_than)):
+                count += 1
+                while await self._writer.submit(loop, functools.partial(sqlite_space.remove_hidden, one, older_than)):
+                    pass
+        return count
+
+    async def vacuum(self) -> Reclaimed:
+        """See `StoreUpkeep.vacuum`. Needs as much free space again as the file has content; others wait meanwhile."""
+        loop = self._binding.enter()
+        while await self._writer.submit(loop, sqlite_upkeep.sweep):
+            pass
+        return await self._writer.submit(loop, functools.partial(sqlite_space.vacuum, self._file))
+
+    def checkpoint(self) -> Awaitable[Reclaimed]:
+        """See `StoreUpkeep.checkpoint`."""
+        return self._writer.submit(self._binding.enter(), functools.partial(sqlite_space.checkpoint, self._file))
+
+    async def backup(self, target: str | os.PathLike[str], *, replace: bool = False) -> int:
+        """See `StoreUpkeep.backup`. In a thread and on a connection of its own; writers do not wait for it."""
+        loop = self._binding.enter()
+        path = os.path.join(os.getcwd(), os.fspath(target))
+        return await loop.run_in_executor(None, lambda: sqlite_backup.back_up(self._file, path, replace=replace))
+
+    def inventory(self, session_id: str) -> Awaitable[Inventory]:
+        """See `StoreTransfer.inventory`."""
+        return self._aside(lambda execute: sqlite_transfer.inventory(execute, session_id))
+
+    def restore(self, image: SessionImage) -> Awaitable[Head]:
+        """See `StoreTransfer.restore`. One transaction in the writer thread, whatever the size."""
+        return self._writer.submit(self._binding.enter(), lambda own: sqlite_transfer.restore(own, image))
 
     async def aclose(self) -> None:
         """Finishes offered transitions, gives up this owner's leases, checkpoints and closes; safe to call twice."""

@@ -139,9 +139,12 @@ class CommitConnection:
 
     def finish_artifact(self, id_: int) -> None:
         """The last commit of an artifact, synced like every promise unless durability is "relaxed"."""
-        sync = self._file.durability != "relaxed"
-        self._set_synced(sync)
+        self.be_durable()
         self.execute(sql.FINISH_ARTIFACT, (id_,))
+
+    def be_durable(self) -> None:
+        """The next commit is synced like every promise, unless durability is "relaxed"."""
+        self._set_synced(self._file.durability != "relaxed")
 
     def checkpoint_begun(self) -> int:
         """Pages in the log; it counts as long again only after as many more as make it long."""

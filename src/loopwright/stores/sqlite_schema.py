@@ -17,8 +17,9 @@ from msgspec import Struct
 from ..model.errors import ConfigError, StoreReadOnlyError, StoreSchemaError
 from ..ports.schema_policy import SchemaPolicy
 from ..ports.store import Durability
+from .migration import Migration
 from .sqlite_faults import NATIVE_FAULTS, translate
-from .sqlite_statements import DDL, SCHEMA_VERSION, TABLES
+from .sqlite_migrations import MIGRATIONS, SchemaGap, clean_up, complete_ddl, gap_of
 
 T = TypeVar("T")
 
@@ -39,6 +40,8 @@ class DatabaseFile(Struct, frozen=True):
     """How long a write may wait for other writers."""
     vfs: str | None
     """Name of a registered SQLite VFS; None for the system's own."""
+    migrations: tuple[Migration, ...] = MIGRATIONS
+    """What leads older tables to this version."""
 
     def connect(self) -> apsw.Connection:
         """A connection that neither waits nor checkpoints by itself; may be used by one thread at a time."""
@@ -99,11 +102,6 @@ def shut(connection: apsw.Connection, *, as_killed: bool = False) -> None:
         pass
 
 
-def complete_ddl() -> str:
-    """The idempotent script that makes the tables of this version."""
-    return DDL + f"INSERT OR IGNORE INTO lw_schema VALUES ({SCHEMA_VERSION}, unixepoch('subsec'));\n"
-
-
 def prepare(file: DatabaseFile, policy: SchemaPolicy) -> apsw.Connection:
     """Makes sure that the file is a writable database with our tables; answers the connection by which it did, since
     opening another one would read the schema again. Raises typed errors, then nothing was changed."""
@@ -113,7 +111,7 @@ def prepare(file: DatabaseFile, policy: SchemaPolicy) -> apsw.Connection:
     if os.path.isdir(path):
         example = os.path.join(path, "loopwright.db")
         raise ConfigError(f"{path} is a folder; give the path of a database file, for example {example}")
-    create = policy is SchemaPolicy.AUTO_CREATE
+    create = policy is not SchemaPolicy.VERIFY
     if not create and not os.path.exists(path):
         raise StoreSchemaError(
             f"{path} does not exist and schema is VERIFY; create it with this script", ddl=complete_ddl()
@@ -121,7 +119,7 @@ def prepare(file: DatabaseFile, policy: SchemaPolicy) -> apsw.Connection:
     try:
         connection = file.open(create=create)
         try:
-            file.retrying(lambda: _prepare(connection, file, create=create))
+            file.retrying(lambda: _prepare(connection, file, policy))
             file.set_up(connection)
         except BaseException:
             shut(connection, as_killed=True)
@@ -131,8 +129,9 @@ def prepare(file: DatabaseFile, policy: SchemaPolicy) -> apsw.Connection:
         raise translate(error, file.path) from error
 
 
-def _prepare(connection: apsw.Connection, file: DatabaseFile, *, create: bool) -> None:
+def _prepare(connection: apsw.Connection, file: DatabaseFile, policy: SchemaPolicy) -> None:
     """Every step may find the file locked by another process that opens it: then all is done again from the start."""
+    create = policy is not SchemaPolicy.VERIFY
     connection.set_busy_timeout(0)
     # A first read: whatever is wrong with the file as such shows here.
     changes = statements(connection)("PRAGMA schema_version").fetchall()[0][0]
@@ -145,16 +144,27 @@ def _prepare(connection: apsw.Connection, file: DatabaseFile, *, create: bool) -
         if not changes:
             statements(connection)("PRAGMA page_size = 2048; PRAGMA auto_vacuum = NONE")
         statements(connection)("PRAGMA journal_mode = WAL").fetchall()
-    if _version(connection, file.path) == SCHEMA_VERSION and not _missing(connection):
-        return
-    if not create:
-        missing = ", ".join(_missing(connection)) or "the version row of lw_schema"
-        raise StoreSchemaError(f"{file.path} lacks {missing} and schema is VERIFY; run this script", ddl=complete_ddl())
+    gap = gap_of(connection, file.path, file.migrations)
+    repair = policy is SchemaPolicy.MIGRATE
+    if gap.script:
+        if gap.broken and not repair:
+            raise StoreSchemaError(gap.broken, ddl=gap.ddl)
+        if not create:
+            raise StoreSchemaError(_lacking(file.path, gap), ddl=gap.ddl)
+        _run(connection, file, repair=repair)
+    if repair:
+        clean_up(connection, file.migrations)
+
+
+def _run(connection: apsw.Connection, file: DatabaseFile, *, repair: bool) -> None:
     statements(connection)("BEGIN IMMEDIATE")
     try:
-        # Another process may have been first: everything is said again under the lock, and nothing in it minds.
-        _version(connection, file.path)
-        statements(connection)(complete_ddl()).fetchall()
+        # Another process may have been first: what is missing is asked again under the lock.
+        gap = gap_of(connection, file.path, file.migrations)
+        if gap.broken and not repair:
+            raise StoreSchemaError(gap.broken, ddl=gap.ddl)
+        for statement in gap.script:
+            statements(connection)(statement).fetchall()
         statements(connection)("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -162,19 +172,9 @@ def _prepare(connection: apsw.Connection, file: DatabaseFile, *, create: bool) -
         raise
 
 
-def _version(connection: apsw.Connection, path: str) -> int | None:
-    """The version of the tables; None without tables. Raises when it is newer than this code."""
-    if not statements(connection)("SELECT 1 FROM sqlite_schema WHERE name = 'lw_schema'").fetchall():
-        return None
-    version: int | None = statements(connection)("SELECT max(version) FROM lw_schema").fetchall()[0][0]
-    if version is not None and version > SCHEMA_VERSION:
-        raise StoreSchemaError(
-            f"{path} has tables of version {version}, this loopwright knows up to {SCHEMA_VERSION}; nothing was changed;"
-            " upgrade loopwright"
-        )
-    return version
-
-
-def _missing(connection: apsw.Connection) -> list[str]:
-    present = {row[0] for row in statements(connection)("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    return [table for table in TABLES if table not in present]
+def _lacking(path: str, gap: SchemaGap) -> str:
+    if gap.names or gap.version is None:
+        what = f"lacks {', '.join(gap.names) or 'the version row of lw_schema'}"
+    else:
+        what = f"has tables of version {gap.version}, which is older than this loopwright,"
+    return f"{path} {what} and schema is VERIFY; run `loopwright db migrate`, or this script"

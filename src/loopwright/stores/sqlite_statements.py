@@ -10,7 +10,7 @@ from typing import Final
 
 from .derived import HEAD_COLUMNS
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 POSITIONS_PER_SESSION: Final = 1 << 32
 """A record's id is `key * POSITIONS_PER_SESSION + position`, so that a journal lies in one run of one b-tree."""
@@ -22,7 +22,8 @@ POSITIONS_PER_SESSION: Final = 1 << 32
 DDL: Final = """\
 CREATE TABLE IF NOT EXISTS lw_schema (
     version INTEGER NOT NULL PRIMARY KEY,
-    created_at REAL NOT NULL
+    created_at REAL NOT NULL,
+    cleaned_at REAL
 );
 CREATE TABLE IF NOT EXISTS lw_owners (
     owner TEXT NOT NULL PRIMARY KEY,
@@ -86,6 +87,7 @@ CREATE TABLE IF NOT EXISTS lw_timers (
     timer_id TEXT NOT NULL,
     due_at REAL NOT NULL,
     body BLOB NOT NULL,
+    paused INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (key, timer_id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS lw_timers_due ON lw_timers (due_at);
@@ -97,7 +99,8 @@ CREATE TABLE IF NOT EXISTS lw_artifacts (
     media_type TEXT NOT NULL,
     size INTEGER NOT NULL,
     digest TEXT NOT NULL,
-    complete INTEGER NOT NULL
+    complete INTEGER NOT NULL,
+    created_at REAL
 );
 CREATE INDEX IF NOT EXISTS lw_artifacts_session ON lw_artifacts (key);
 CREATE TABLE IF NOT EXISTS lw_artifact_rows (
@@ -112,18 +115,6 @@ CREATE TABLE IF NOT EXISTS lw_tombstones (
     swept INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 """
-
-TABLES: Final = (
-    "lw_schema",
-    "lw_owners",
-    "lw_sessions",
-    "lw_records",
-    "lw_inbox",
-    "lw_timers",
-    "lw_artifacts",
-    "lw_artifact_rows",
-    "lw_tombstones",
-)
 
 # --- writing ------------------------------------------------------------------------------------------------------------
 
@@ -192,8 +183,8 @@ MARK_ITEM: Final = (
 )
 
 PUT_TIMER: Final = (
-    "INSERT INTO lw_timers VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (key, timer_id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body"
+    "INSERT INTO lw_timers (key, timer_id, due_at, body) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (key, timer_id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body, paused = 0"
 )
 
 DROP_TIMER: Final = "DELETE FROM lw_timers WHERE key = ? AND timer_id = ?"
@@ -254,10 +245,10 @@ INTERRUPTED: Final = (
     " ORDER BY updated_at, key LIMIT ?4"
 )
 
-# Timers that are due, of sessions that exist. ?1 agent names, ?2 now, ?3 highest format, ?4 limit.
+# Timers that are due and not paused, of sessions that exist. ?1 agent names, ?2 now, ?3 highest format, ?4 limit.
 DUE: Final = (
     "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t JOIN lw_sessions AS s ON s.key = t.key"
-    " WHERE t.due_at <= ?2 AND s.min_format <= ?3 AND s.agent_name IN (SELECT value FROM json_each(?1))"
+    " WHERE t.due_at <= ?2 AND t.paused = 0 AND s.min_format <= ?3 AND s.agent_name IN (SELECT value FROM json_each(?1))"
     " ORDER BY t.due_at, t.key, t.timer_id LIMIT ?4"
 )
 
@@ -276,10 +267,11 @@ OF_KINDS: Final = (
 
 ARTIFACT_COLUMNS: Final = "artifact_id, session_id, media_type, size, digest"
 ARTIFACT: Final = f"SELECT id, {ARTIFACT_COLUMNS} FROM lw_artifacts WHERE artifact_id = ? AND complete = 1"
+# Putting equal content again makes it young again: somebody is about to refer to it.
 BEGIN_ARTIFACT: Final = (
-    "INSERT INTO lw_artifacts (artifact_id, key, session_id, media_type, size, digest, complete)"
-    " SELECT ?1, key, session_id, ?3, ?4, ?5, 0 FROM lw_sessions WHERE session_id = ?2"
-    " ON CONFLICT (artifact_id) DO UPDATE SET size = size RETURNING id, complete"
+    "INSERT INTO lw_artifacts (artifact_id, key, session_id, media_type, size, digest, complete, created_at)"
+    " SELECT ?1, key, session_id, ?3, ?4, ?5, 0, unixepoch('subsec') FROM lw_sessions WHERE session_id = ?2"
+    " ON CONFLICT (artifact_id) DO UPDATE SET created_at = excluded.created_at RETURNING id, complete"
 )
 ARTIFACT_ROW: Final = "INSERT OR REPLACE INTO lw_artifact_rows VALUES (?, ?, ?)"
 FINISH_ARTIFACT: Final = "UPDATE lw_artifacts SET complete = 1 WHERE id = ?"
@@ -325,3 +317,73 @@ STRAYS: Final = (
     "SELECT count(*) FROM lw_records AS r WHERE NOT EXISTS (SELECT 1 FROM lw_sessions AS s WHERE s.key = r.id >> 32)"
     " AND NOT EXISTS (SELECT 1 FROM lw_tombstones AS t WHERE t.key = r.id >> 32 AND t.swept = 0)"
 )
+
+# --- figures, sizes, unreferenced artifacts -------------------------------------------------------------------------------
+
+FIGURES: Final = (
+    "SELECT (SELECT count(*) FROM lw_records), (SELECT coalesce(sum(length(body)), 0) FROM lw_records),"
+    " (SELECT count(*) FROM lw_inbox WHERE position IS NULL), (SELECT count(*) FROM lw_inbox WHERE position IS NOT NULL),"
+    " (SELECT count(*) FROM lw_timers WHERE paused = 0), (SELECT count(*) FROM lw_timers WHERE paused <> 0),"
+    " (SELECT count(*) FROM lw_artifacts WHERE complete = 1),"
+    " (SELECT coalesce(sum(size), 0) FROM lw_artifacts WHERE complete = 1), (SELECT count(*) FROM lw_tombstones),"
+    " (SELECT max(version) FROM lw_schema)"
+)
+
+SIZES: Final = (
+    "SELECT s.session_id,"
+    " (SELECT coalesce(sum(length(body)), 0) FROM lw_records AS r WHERE r.id >= s.key << 32 AND r.id < (s.key + 1) << 32)"
+    " + (SELECT coalesce(sum(length(body)), 0) FROM lw_inbox AS i WHERE i.key = s.key)"
+    " + (SELECT coalesce(sum(size), 0) FROM lw_artifacts AS a WHERE a.key = s.key) FROM lw_sessions AS s"
+)
+
+# Artifacts of processes of an older version have no time: they are as old as the first look at them.
+STAMP_ARTIFACTS: Final = "UPDATE lw_artifacts SET created_at = unixepoch('subsec') WHERE created_at IS NULL"
+
+OLD_ARTIFACTS: Final = (
+    "SELECT a.id, a.artifact_id, a.key, a.complete, s.position FROM lw_artifacts AS a JOIN lw_sessions AS s ON s.key = a.key"
+    " WHERE a.created_at < ? ORDER BY a.key"
+)
+
+NAMING_ARTIFACTS: Final = (
+    "SELECT body FROM lw_records WHERE id >= ?1 AND id < ?2 AND instr(body, CAST('art_' AS BLOB)) > 0"
+)
+
+# Hides an artifact that is still old and that no record from position id ?3 on, waiting item or timer refers to.
+HIDE_ARTIFACT: Final = (
+    "UPDATE lw_artifacts SET complete = 0 WHERE id = ?1 AND created_at < ?2"
+    " AND NOT EXISTS (SELECT 1 FROM lw_records WHERE id >= ?3 AND id < (?4 + 1) << 32 AND instr(body, ?5) > 0)"
+    " AND NOT EXISTS (SELECT 1 FROM lw_inbox WHERE key = ?4 AND position IS NULL AND instr(body, ?5) > 0)"
+    " AND NOT EXISTS (SELECT 1 FROM lw_timers WHERE key = ?4 AND instr(body, ?5) > 0) RETURNING 1"
+)
+
+# The rows of a hidden artifact that nobody writes anew, in batches, then the artifact itself.
+SWEEP_HIDDEN_ROWS: Final = (
+    "DELETE FROM lw_artifact_rows WHERE rowid IN (SELECT r.rowid FROM lw_artifact_rows AS r"
+    " JOIN lw_artifacts AS a ON a.id = r.id WHERE a.id = ?1 AND a.complete = 0 AND a.created_at < ?2 LIMIT 100) RETURNING 1"
+)
+SWEEP_HIDDEN: Final = "DELETE FROM lw_artifacts WHERE id = ?1 AND complete = 0 AND created_at < ?2 RETURNING 1"
+
+# --- out of one file and into another -------------------------------------------------------------------------------------
+
+KNOWN_ITEMS: Final = "SELECT item_id, position FROM lw_inbox WHERE key = ? AND position IS NOT NULL ORDER BY item_id"
+TIMERS: Final = "SELECT timer_id, due_at, body, paused FROM lw_timers WHERE key = ? ORDER BY timer_id"
+ARTIFACTS_OF: Final = f"SELECT {ARTIFACT_COLUMNS} FROM lw_artifacts WHERE key = ? AND complete = 1 ORDER BY artifact_id"
+
+RESTORE_SESSION: Final = (
+    "INSERT INTO lw_sessions (session_id, position, window_start, checkpoint, epoch, inbox_seq, takeovers, agent_name,"
+    " kind, parent_id, lifecycle, title, min_format, status, created_at, updated_at, sends, input_tokens, output_tokens,"
+    " cached_tokens, cache_write_tokens, reasoning_tokens, calls, estimated)"
+    f" SELECT {', '.join(f'?{n}' for n in range(1, 25))}"
+    " WHERE NOT EXISTS (SELECT 1 FROM lw_tombstones WHERE session_id = ?1)"
+    " ON CONFLICT (session_id) DO NOTHING RETURNING key"
+)
+RESTORE_KNOWN: Final = "INSERT INTO lw_inbox (key, item_id, seq, kind, at, position) VALUES (?, ?, 0, 'marked', 0, ?)"
+RESTORE_TIMER: Final = "INSERT INTO lw_timers (key, timer_id, due_at, body, paused) VALUES (?, ?, ?, ?, ?)"
+RESTORE_ARTIFACT: Final = (
+    "INSERT INTO lw_artifacts (artifact_id, key, session_id, media_type, size, digest, complete, created_at)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, unixepoch('subsec')) RETURNING id"
+)
+
+# What a copy forgets: nobody holds a lease in it.
+FORGET_LEASES: Final = "UPDATE lw_sessions SET owner = NULL, token = NULL"
+FORGET_ALL_OWNERS: Final = "DELETE FROM lw_owners"

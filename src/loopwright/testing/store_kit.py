@@ -184,6 +184,12 @@ class StoreKit:
         self._opened.append(store)
         return store
 
+    @contextmanager
+    def folder(self) -> Generator[Path, None, None]:
+        """An empty folder for what the test makes beside the data."""
+        with tempfile.TemporaryDirectory(prefix="store-suite-") as folder:
+            yield Path(folder)
+
     async def aclose(self) -> None:
         """Closes every client, in reverse order."""
         for store in reversed(self._opened):

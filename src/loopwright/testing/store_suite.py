@@ -20,6 +20,7 @@ from .store_inbox_promises import InboxPromises
 from .store_kit import StoreMaker
 from .store_lease_promises import LeasePromises, RenewalPromises
 from .store_reading_promises import ArtifactPromises, ReadingPromises
+from .store_upkeep_promises import TransferPromises, UpkeepPromises
 
 
 class StoreSuite(
@@ -39,3 +40,7 @@ class StoreSuite(
     `make_store(place)` gets a folder of the test's own; the same place means the same data, also after every store
     object on it was closed or abandoned.
     """
+
+
+class WholeStoreSuite(StoreSuite, UpkeepPromises, TransferPromises):
+    """Beside what runs need, what operators need: figures, space, copies, sessions out and in."""

@@ -151,7 +151,7 @@ def test_a_newer_schema_is_refused_and_untouched(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     write_some(path)
     connection = apsw.Connection(str(path))
-    connection.execute("INSERT INTO lw_schema VALUES (99, 0)")
+    connection.execute("INSERT INTO lw_schema (version, created_at) VALUES (99, 0)")
     connection.close()
     before = path.read_bytes()
     for policy in SchemaPolicy:

@@ -8,15 +8,15 @@ from loopwright.ports.store import Durability
 from loopwright.ports.store_admin import SessionStore
 from loopwright.stores.memory import MemoryStore
 from loopwright.stores.sqlite import SqliteStore
-from loopwright.testing.store_suite import StoreSuite
+from loopwright.testing.store_suite import WholeStoreSuite
 
 
-class TestMemoryStore(StoreSuite):
+class TestMemoryStore(WholeStoreSuite):
     def make_store(self, place: Path) -> SessionStore:
         return MemoryStore(str(place))
 
 
-class TestSqliteStore(StoreSuite):
+class TestSqliteStore(WholeStoreSuite):
     durability: Durability = "barrier"
 
     def make_store(self, place: Path) -> SessionStore:

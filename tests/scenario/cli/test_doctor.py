@@ -104,7 +104,7 @@ def test_what_waits_or_was_interrupted_or_is_unknown_is_listed_with_what_to_do(l
         ("UPDATE lw_records SET body = '{}' WHERE id = (SELECT max(id) FROM lw_records)", "unreadable"),
         ("DELETE FROM lw_records WHERE id = (SELECT max(id) FROM lw_records)", "the head is at position"),
         ("UPDATE lw_sessions SET min_format = 99", "needs record format 99"),
-        ("INSERT INTO lw_schema VALUES (999, 0)", "tables of version 999"),
+        ("INSERT INTO lw_schema (version, created_at) VALUES (999, 0)", "tables of version 999"),
         ("DROP TABLE lw_records", "lacks lw_records"),
     ],
 )

@@ -43,6 +43,7 @@ FROZEN = {
     "session.reentrant",
     "session.too_new",
     "spec.invalid",
+    "export.refused",
     "store.corrupt",
     "store.error",
     "store.forked",

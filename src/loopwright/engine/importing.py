@@ -1,0 +1,245 @@
+"""Reading exported sessions into a store: each is checked, folded and stored whole, or not at all.
+
+Owns: what an import refuses, what it changes (timers are paused). Must not know: files, SQL.
+Read next: `session_lines.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from ..model.codec import CURRENT_FORMAT, format_of
+from ..model.errors import (
+    ExportFileError,
+    SessionExistsError,
+    SessionGoneError,
+    SessionNotFoundError,
+    SessionTooNewError,
+    StoreCorruptError,
+)
+from ..ports.artifact import Artifact
+from ..ports.store import EncodedRecord, Head, InboxItem, StoredRecord
+from ..ports.store_admin import SessionStore
+from ..ports.store_transfer import Inventory, KnownItem, SessionImage, StoredTimer
+from .journal import load_state
+from .session_lines import (
+    FORMAT,
+    ArtifactLine,
+    ChunkLine,
+    DroppedLine,
+    ExportEndLine,
+    HeaderLine,
+    ItemLine,
+    KnownLine,
+    Line,
+    RecordLine,
+    SessionEndLine,
+    SessionLine,
+    TimerLine,
+    body_of,
+    bytes_of,
+    read_line,
+)
+
+LARGEST: Final = 2**63 - 1
+
+
+class ImportReport(Struct):
+    """What was stored, and what was not."""
+
+    sessions: list[str] = field(default_factory=list[str])
+    records: int = 0
+    artifacts: int = 0
+    interrupted: list[str] = field(default_factory=list[str])
+    """Sessions with an open run, which `recover` goes on with."""
+    skipped: list[str] = field(default_factory=list[str])
+    """Ids that the store had, or had once."""
+    paused_timers: list[tuple[str, str, float]] = field(default_factory=list[tuple[str, str, float]])
+    """(session id, timer id, when it was due): kept, and not fired until they are armed again."""
+
+
+class _Unfinished:
+    """A session of which lines are still coming."""
+
+    def __init__(self, head: Head) -> None:
+        self.head = head
+        self.rows: list[StoredRecord] = []
+        self.waiting: list[InboxItem] = []
+        self.known: list[KnownItem] = []
+        self.timers: list[StoredTimer] = []
+        self.artifacts: list[Artifact] = []
+        self.data: list[bytearray] = []
+
+    def take(self, line: Line) -> None:
+        """One line of the session."""
+        match line:
+            case RecordLine():
+                self.rows.append(StoredRecord(line.position, line.kind, line.version, line.at, body_of(line)))
+            case ItemLine():
+                self.waiting.append(InboxItem(line.item_id, line.kind, body_of(line), line.at, line.seq))
+            case KnownLine():
+                self.known += [KnownItem(item_id, position) for item_id, position in line.items]
+            case TimerLine():
+                self.timers.append(StoredTimer(line.timer_id, line.due_at, body_of(line), line.paused))
+            case ArtifactLine():
+                made = (line.artifact_id, self.head.session_id, line.media_type, line.size, line.digest)
+                self.artifacts.append(Artifact(*made))
+                self.data.append(bytearray())
+            case ChunkLine() if self.data:
+                self.data[-1] += bytes_of(line.base64)
+            case _:
+                raise ExportFileError("it does not belong into a session")
+
+
+class Importer:
+    """One import. `report` says at any time what is stored already."""
+
+    def __init__(self, store: SessionStore, *, skip_existing: bool = False, arm_timers: bool = False) -> None:
+        self._store = store
+        self._skip_existing = skip_existing
+        self._arm_timers = arm_timers
+        self.report = ImportReport()
+
+    async def run(self, lines: Iterable[bytes]) -> ImportReport:
+        """Stores the sessions of an export, one at a time, as they were: idle, waiting or interrupted, without a lease.
+
+        Raises `ExportFileError` with the number of the line, `SessionExistsError`, `SessionTooNewError`; the session at that place was not stored, those before it were.
+        """
+        session: _Unfinished | None = None
+        line: Line | None = None
+        for number, text in enumerate(lines, 1):
+            try:
+                line = _checked(text, number, line)
+                match line:
+                    case HeaderLine() | ExportEndLine() if session is None:
+                        pass
+                    case SessionLine() if session is None:
+                        session = _Unfinished(line.head)
+                    case SessionEndLine() | DroppedLine() if session and session.head.session_id == line.session_id:
+                        if isinstance(line, SessionEndLine):
+                            await self._finish(session)
+                        session = None
+                    case _ if session is not None:
+                        session.take(line)
+                    case _:
+                        raise ExportFileError("it stands outside of a session")
+            except ExportFileError as error:
+                raise ExportFileError(f"line {number}: {error}; {self._so_far()}") from error
+        if not isinstance(line, ExportEndLine):
+            raise ExportFileError(f"the file ends before its last line, so some of it is missing; {self._so_far()}")
+        return self.report
+
+    async def clashes(self, lines: Iterable[bytes]) -> list[str]:
+        """Ids of the file's sessions that the store has, or had once. Raises `ExportFileError` for a file that is not an
+        export, is newer, or is not whole; nothing is stored."""
+        found: list[str] = []
+        text = b""
+        for number, text in enumerate(lines, 1):
+            if number == 1:
+                _checked(text, number, None)
+            elif text.startswith(b'{"type":"session",'):
+                line = read_line(text)
+                if isinstance(line, SessionLine) and await self._is_known(line.head.session_id):
+                    found.append(line.head.session_id)
+        if not text.startswith(b'{"type":"export_end"'):
+            raise ExportFileError("the file ends before its last line, so some of it is missing; nothing was stored")
+        return found
+
+    async def _finish(self, session: _Unfinished) -> None:
+        sid = session.head.session_id
+        if self._skip_existing and await self._is_known(sid):
+            self.report.skipped.append(sid)
+            return
+        await _check(session)
+        for artifact in session.artifacts:
+            if await self._store.artifact(artifact.artifact_id) is not None:
+                raise ExportFileError(f"the store has another session's artifact {artifact.artifact_id}")
+        timers = [structs.replace(one, paused=not self._arm_timers) for one in session.timers]
+        inventory = Inventory(
+            structs.replace(session.head, owner=None, expires_in_s=0.0),
+            tuple(sorted(session.waiting, key=lambda item: item.seq)),
+            tuple(session.known),
+            tuple(timers),
+            tuple(session.artifacts),
+        )
+        records = tuple(EncodedRecord(row.kind, row.version, row.at, row.body) for row in session.rows)
+        try:
+            await self._store.restore(SessionImage(inventory, records, tuple(bytes(data) for data in session.data)))
+        except SessionExistsError:
+            if not self._skip_existing:
+                raise
+            self.report.skipped.append(sid)
+            return
+        self.report.sessions.append(sid)
+        self.report.records += len(records)
+        self.report.artifacts += len(session.artifacts)
+        if session.head.status == "running":
+            self.report.interrupted.append(sid)
+        self.report.paused_timers += [(sid, one.timer_id, one.due_at) for one in timers if one.paused]
+
+    async def _is_known(self, session_id: str) -> bool:
+        try:
+            await self._store.lookup(session_id)
+        except SessionGoneError:
+            return True
+        except SessionNotFoundError:
+            return False
+        return True
+
+    def _so_far(self) -> str:
+        count = len(self.report.sessions)
+        return f"{count} session{'' if count == 1 else 's'} before it {'is' if count == 1 else 'are'} stored"
+
+
+def _checked(text: bytes, number: int, before: Line | None) -> Line:
+    """The line, at a place where it may stand."""
+    line = read_line(text)
+    if (number == 1) is not isinstance(line, HeaderLine):
+        raise ExportFileError("it is no export of sessions: the first line, and no other, is its header")
+    if isinstance(line, HeaderLine) and line.format > FORMAT:
+        raise ExportFileError(
+            f"it was written in format {line.format} by loopwright {line.library}, this version reads up to {FORMAT};"
+            " upgrade loopwright"
+        )
+    if isinstance(before, ExportEndLine):
+        raise ExportFileError("it stands behind the end of the export")
+    return line
+
+
+async def _check(session: _Unfinished) -> None:
+    """Raises when the parts of a session do not fit each other, or a record cannot be read or folded."""
+    head, sid = session.head, session.head.session_id
+    if head.min_format > CURRENT_FORMAT:
+        raise SessionTooNewError(sid, head.min_format, CURRENT_FORMAT)
+    numbers = (head.position, head.window_start, head.checkpoint or 0, head.epoch, head.inbox_seq, head.takeovers)
+    seqs = [item.seq for item in session.waiting]
+    ids = [item.item_id for item in session.waiting] + [one.item_id for one in session.known]
+    names = [one.timer_id for one in session.timers], [one.artifact_id for one in session.artifacts]
+    formats = [format_of(row.kind, row.version) for row in session.rows]
+    problems = {
+        "its records are not those from 0 to the head's position": [row.position for row in session.rows]
+        != list(range(head.position)),
+        "a number of its head is out of range": not all(0 <= n <= LARGEST for n in (*numbers, head.sends)),
+        "its window or checkpoint is behind the end": head.window_start > head.position
+        or (head.checkpoint is not None and head.checkpoint >= head.position),
+        "its inbox numbers do not fit": len(set(seqs)) < len(seqs) or not all(0 < n <= head.inbox_seq for n in seqs),
+        "an id of the inbox, a timer or an artifact is there twice": any(len(set(n)) < len(n) for n in (ids, *names)),
+        "an inbox item was taken behind the end": not all(0 <= one.position <= head.position for one in session.known),
+        "its format is older than its records": max(formats, default=1) > head.min_format,
+    }
+    for artifact, data in zip(session.artifacts, session.data, strict=True):
+        same = artifact.size == len(data) and artifact.digest == hashlib.sha256(data).hexdigest()
+        problems[f"the bytes of artifact {artifact.artifact_id} are not those that were stored"] = not same
+    found = [what for what, wrong in problems.items() if wrong]
+    if found:
+        raise ExportFileError(f"session {sid!r} is damaged: {'; '.join(found)}")
+    try:
+        await load_state(sid, session.rows)
+    except StoreCorruptError as error:
+        raise ExportFileError(str(error)) from error
+    except (ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
+        raise ExportFileError(f"session {sid!r} is damaged: its records do not fit each other ({error})") from error

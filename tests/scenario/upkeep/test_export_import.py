@@ -1,0 +1,296 @@
+"""Sessions leave a store as lines and come into another one as they were."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from loopwright import StatefulAgentLoop
+from loopwright.engine.exporting import Exporter
+from loopwright.engine.importing import Importer, ImportReport
+from loopwright.engine.session_lines import ItemLine, RecordLine, body_of, read_line, written_with
+from loopwright.model.codec import encode_record
+from loopwright.model.errors import ExportFileError, LoopwrightError, SessionExistsError
+from loopwright.model.messages import UserMessage
+from loopwright.model.records import SessionCreated, UserMessageAdded
+from loopwright.model.usage import Usage
+from loopwright.ports.artifact import Artifact
+from loopwright.ports.store import ClaimQuery, EncodedRecord, Head, InboxItem, SessionQuery
+from loopwright.ports.store_admin import SessionStore
+from loopwright.ports.store_transfer import Inventory, KnownItem, SessionImage, StoredTimer
+from loopwright.stores.memory import MemoryStore
+from loopwright.stores.sqlite import SqliteStore
+
+# --- any session ----------------------------------------------------------------------------------------------------------
+
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=8)
+said = st.text(st.characters(), max_size=20)  # surrogates and NUL included
+bodies = st.one_of(
+    st.binary(max_size=30), st.sampled_from([b'{"a": 1.50}', b" {}", b"1,2", b'"\\ud800"', b"NaN", b"\n"])
+)
+times = st.floats(0, 4e9)
+counts = st.integers(0, 2**40)
+
+
+@st.composite
+def images(draw: Any, session_id: str) -> SessionImage:
+    first = SessionCreated(session_id, draw(names), draw(st.none() | said), {draw(names): draw(said)})
+    later = [UserMessageAdded(UserMessage(text)) for text in draw(st.lists(said, max_size=4))]
+    records = tuple(EncodedRecord(*_parts(record, draw(times))) for record in [first, *later])
+    waiting = draw(st.lists(st.tuples(names, names, bodies, times), max_size=3, unique_by=lambda one: one[0]))
+    known = sorted(set(draw(st.lists(names, max_size=3))) - {one[0] for one in waiting})
+    due = draw(st.dictionaries(names, st.tuples(times, bodies), max_size=2))
+    blobs = [*dict.fromkeys(draw(st.lists(st.binary(max_size=40), max_size=2))), *draw(_LARGE)]
+    artifacts = [_artifact(session_id, data) for data in blobs]
+    order = sorted(range(len(blobs)), key=lambda n: artifacts[n].artifact_id)
+    head = Head(
+        session_id=session_id,
+        position=len(records),
+        window_start=draw(st.integers(0, len(records))),
+        checkpoint=draw(st.none() | st.integers(0, len(records) - 1)),
+        epoch=draw(counts),
+        owner=None,
+        expires_in_s=0.0,
+        inbox_seq=len(waiting) + draw(counts),
+        takeovers=draw(counts),
+        agent_name=draw(names),
+        kind=draw(names),
+        parent_id=draw(st.none() | names),
+        lifecycle=draw(st.sampled_from(["ephemeral", "linked", "detached"])),
+        title=draw(names),
+        min_format=1,
+        status=draw(st.sampled_from(["idle", "running", "waiting"])),
+        created_at=draw(times),
+        updated_at=draw(times),
+        sends=draw(counts),
+        usage=Usage(draw(counts), draw(counts), calls=draw(counts), estimated=draw(st.booleans())),
+    )
+    return SessionImage(
+        Inventory(
+            head,
+            tuple(InboxItem(one, kind, body, at, n) for n, (one, kind, body, at) in enumerate(waiting, 1)),
+            tuple(KnownItem(one, draw(st.integers(0, len(records)))) for one in known),
+            tuple(StoredTimer(timer_id, at, body, draw(st.booleans())) for timer_id, (at, body) in sorted(due.items())),
+            tuple(artifacts[n] for n in order),
+        ),
+        records,
+        tuple(blobs[n] for n in order),
+    )
+
+
+_LARGE = st.sampled_from([[], [b"large \xff" * 60_000]])
+
+
+def _parts(record: Any, at: float) -> tuple[str, int, float, bytes]:
+    kind, version, body = encode_record(record)
+    return kind, version, at, body
+
+
+def _artifact(session_id: str, data: bytes) -> Artifact:
+    digest = hashlib.sha256(data).hexdigest()
+    name = hashlib.sha256(f"{session_id} {digest}".encode()).hexdigest()[:32]
+    return Artifact(f"art_{name}", session_id, "text/plain", len(data), digest)
+
+
+# --- out and in ------------------------------------------------------------------------------------------------------------
+
+
+async def exported(store: SessionStore, *session_ids: str) -> bytes:
+    out = io.BytesIO()
+    await Exporter(store, out.write).run(session_ids or None, library="test", at=1.0)
+    return out.getvalue()
+
+
+async def imported(store: SessionStore, data: bytes, **options: bool) -> ImportReport:
+    return await Importer(store, **options).run(io.BytesIO(data))
+
+
+Open = Callable[[Path], SessionStore]
+
+
+def in_memory(place: Path) -> SessionStore:
+    return MemoryStore()
+
+
+def in_a_file(place: Path) -> SessionStore:
+    return SqliteStore(place, durability="relaxed")
+
+
+@pytest.mark.parametrize("first, second", [(in_memory, in_a_file), (in_a_file, in_memory), (in_a_file, in_a_file)])
+@given(image=images("s-1"), other=images("s-2"))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_what_is_exported_and_imported_is_exported_the_same(
+    first: Open, second: Open, image: SessionImage, other: SessionImage
+) -> None:
+    async def there_and_back(place: Path) -> None:
+        one, two = first(place / "one.db"), second(place / "two.db")
+        # Armed timers are paused by the import, so the second journey starts with paused ones.
+        for each in (image, other):
+            timers = tuple(structs.replace(timer, paused=True) for timer in each.inventory.timers)
+            await one.restore(structs.replace(each, inventory=structs.replace(each.inventory, timers=timers)))
+        data = await exported(one)
+        data.decode("utf-8")
+        report = await imported(two, data)
+        assert sorted(report.sessions) == ["s-1", "s-2"]
+        assert await exported(two) == data
+        for name in ("s-1", "s-2"):
+            assert await two.inventory(name) == await one.inventory(name)
+            assert list(await two.read(name)) == list(await one.read(name))
+            for artifact in (await one.inventory(name)).artifacts:
+                assert await two.read_artifact(artifact.artifact_id) == await one.read_artifact(artifact.artifact_id)
+        assert list(await two.check()) == []
+        for store in (one, two):
+            await store.aclose()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(there_and_back(Path(folder)))
+
+
+@given(body=bodies | st.builds(lambda text: json.dumps({"text": text}).encode(), said))
+def test_a_body_comes_back_byte_for_byte_and_is_json_where_it_is_json(body: bytes) -> None:
+    for line in (RecordLine(0, 'a kind,"body":1', 1, 1.0), ItemLine("i", "message", 1.0, 1)):
+        text = written_with(line, body)
+        assert text.count(b"\n") == 1
+        read = read_line(text)
+        assert isinstance(read, RecordLine | ItemLine)
+        assert body_of(read) == body
+        if body.startswith(b'{"text"'):
+            assert read.base64 is None
+
+
+# --- a real conversation -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def talk() -> bytes:
+    """The export of a conversation of two sends."""
+    async with StatefulAgentLoop(llm="echo:", dsn="memory:") as loop:
+        first = await loop.send("good morning")
+        await loop.send("lone \ud800 and \0", session_id=first.session_id)
+        return await exported(loop.store)
+
+
+async def test_an_imported_session_goes_on(talk: bytes, tmp_path: Path) -> None:
+    async with StatefulAgentLoop(llm="echo:", dsn=str(tmp_path / "new.db")) as loop:
+        report = await imported(loop.store, talk)
+        (sid,) = report.sessions
+        done = await loop.send("and again", session_id=sid)
+        assert (done.status, done.final_text) == ("completed", "and again")
+        assert [getattr(m, "text", "") for m in await loop.get_messages(sid)][2] == "lone \ud800 and \0"
+
+
+async def test_a_session_that_is_there_is_refused_or_left_out(talk: bytes) -> None:
+    store = MemoryStore()
+    sid = (await imported(store, talk)).sessions[0]
+    assert await Importer(store).clashes(io.BytesIO(talk)) == [sid]
+    with pytest.raises(SessionExistsError):
+        await imported(store, talk)
+    again = await imported(store, talk, skip_existing=True)
+    assert (again.sessions, again.skipped) == ([], [sid])
+    await store.delete(sid)
+    assert (await imported(store, talk, skip_existing=True)).skipped == [sid], "deleted ids are never used again"
+    with pytest.raises(SessionExistsError):
+        await imported(store, talk)
+    await store.aclose()
+
+
+async def test_imported_timers_are_paused_and_said_unless_they_are_to_fire(tmp_path: Path) -> None:
+    source = MemoryStore()
+    await source.restore(_with_timer())
+    data = await exported(source)
+    for arm, fired in ((False, []), (True, ["t"])):
+        store = SqliteStore(tmp_path / f"{arm}.db")
+        report = await imported(store, data, arm_timers=arm)
+        assert report.paused_timers == ([] if arm else [("s", "t", 5.0)])
+        claimed = await store.claim(ClaimQuery(agent_names=("a",), max_format=1, now=9.0))
+        assert [timer.timer_id for timer in claimed.timers] == fired
+        await store.aclose()
+    await source.aclose()
+
+
+async def test_an_interrupted_session_is_interrupted_where_it_arrives() -> None:
+    source, store = MemoryStore(), MemoryStore()
+    await source.restore(_with_timer())
+    report = await imported(store, await exported(source))
+    assert report.interrupted == ["s"]
+    claimed = await store.claim(ClaimQuery(agent_names=("a",), max_format=1, now=0.0))
+    assert [head.session_id for head in claimed.interrupted] == ["s"]
+
+
+def _with_timer() -> SessionImage:
+    record = EncodedRecord(*_parts(SessionCreated("s", "a"), 1.0))
+    head = Head(
+        session_id="s", position=1, window_start=0, checkpoint=None, epoch=3, owner="gone", expires_in_s=0.0, inbox_seq=0,
+        takeovers=0, agent_name="a", kind="agent", parent_id=None, lifecycle="linked", title="", min_format=1,
+        status="running", created_at=1.0, updated_at=1.0,
+    )  # fmt: skip
+    return SessionImage(Inventory(head, (), (), (StoredTimer("t", 5.0, b"{}"),), ()), (record,), ())
+
+
+async def test_a_named_session_brings_its_descendants() -> None:
+    store = MemoryStore()
+    base = _with_timer()
+    for name, parent in (("top", None), ("child", "top"), ("grandchild", "child"), ("stranger", None)):
+        head = structs.replace(base.inventory.head, session_id=name, parent_id=parent)
+        await store.restore(structs.replace(base, inventory=structs.replace(base.inventory, head=head)))
+    other = MemoryStore()
+    report = await imported(other, await exported(store, "top"))
+    assert sorted(report.sessions) == ["child", "grandchild", "top"]
+    assert [head.session_id for head in await other.list(SessionQuery(parent_id="child"))] == ["grandchild"]
+
+
+def damaged(data: bytes) -> Iterator[tuple[str, bytes, type[LoopwrightError], str]]:
+    """Ways in which a file may be wrong, and what is said."""
+    lines = data.splitlines(keepends=True)
+    head = json.loads(lines[1])
+    yield "nothing in it", b"", ExportFileError, "ends before its last line"
+    yield "something else", b"# notes\n", ExportFileError, "line 1: it is no line of an export"
+    yield "cut off", b"".join(lines[:-3]), ExportFileError, "ends before its last line"
+    yield "cut in a line", data[: len(data) // 2], ExportFileError, "no line of an export"
+    yield "without a header", b"".join(lines[1:]), ExportFileError, "is its header"
+    newer = lines[0].replace(b'"format":1', b'"format":99')
+    yield "newer", b"".join([newer, *lines[1:]]), ExportFileError, "upgrade loopwright"
+    yield "a record lost", b"".join([*lines[:3], *lines[4:]]), ExportFileError, "records are not those from 0"
+    yield "twice a record", b"".join([*lines[:3], lines[2], *lines[3:]]), ExportFileError, "records are not those"
+    broken = lines[3].replace(b'"index":1', b'"index":"one"')
+    yield "a wrong record", b"".join([*lines[:3], broken, *lines[4:]]), ExportFileError, "position 1"
+    unknown = lines[3].replace(b"send_started", b"send_unknown")
+    yield "an unknown record", b"".join([*lines[:3], unknown, *lines[4:]]), ExportFileError, "position 1"
+    head["head"]["window_start"] = 2**70
+    yield "a number too large", b"".join([lines[0], json.dumps(head).encode() + b"\n", *lines[2:]]), ExportFileError, ""
+    yield "a line behind the end", data + lines[1], ExportFileError, "behind the end"
+
+
+async def test_a_file_that_is_wrong_stores_nothing_and_says_where(talk: bytes) -> None:
+    for what, data, kind, words in damaged(talk):
+        store = MemoryStore()
+        with pytest.raises(kind) as refused:
+            await imported(store, data)
+        assert words in str(refused.value), what
+        stored = await store.list(SessionQuery())
+        assert len(stored) == (what == "a line behind the end"), what
+        await store.aclose()
+
+
+async def test_the_sessions_before_a_damaged_one_are_stored_whole() -> None:
+    source = MemoryStore()
+    base = _with_timer()
+    for n, name in enumerate(("a", "b", "c")):
+        head = structs.replace(base.inventory.head, session_id=name, created_at=float(n))
+        await source.restore(structs.replace(base, inventory=structs.replace(base.inventory, head=head)))
+    data = (await exported(source)).replace(b'{"type":"session_end","session_id":"b"}', b'{"type":"nothing"}')
+    store = MemoryStore()
+    with pytest.raises(ExportFileError, match="1 session before it is stored"):
+        await imported(store, data)
+    assert [head.session_id for head in await store.list(SessionQuery())] == ["a"]
