@@ -6,7 +6,6 @@ Read next: `migration.py`, then `sqlite_statements.py` for the tables as a new f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
@@ -37,8 +36,6 @@ MIGRATIONS: Final = (
     ),
 )
 """In order. A new version is one entry here, the same columns in `DDL`, and `SCHEMA_VERSION`."""
-
-_NAMED: Final = re.compile(r"CREATE (TABLE|INDEX) IF NOT EXISTS (\w+)")
 
 _NEW: Final = (
     "INSERT INTO lw_schema (version, created_at, cleaned_at)"
@@ -91,7 +88,10 @@ def gap_of(connection: apsw.Connection, path: str, migrations: Sequence[Migratio
     """What is missing. Raises `StoreSchemaError` when the tables are newer than this code; nothing is changed."""
     present = {row[0] for row in _rows(connection, "SELECT name FROM sqlite_schema WHERE name LIKE 'lw%'")}
     version = _version(connection, path, newest(SCHEMA_VERSION, migrations)) if "lw_schema" in present else None
-    named = [(match[1], match[2], statement) for statement in statements_of_ddl() if (match := _NAMED.match(statement))]
+    # CREATE TABLE IF NOT EXISTS name …
+    named = [
+        (words[1], words[5], statement) for statement in statements_of_ddl() if (words := statement.split(None, 6))
+    ]
     tables = [(name, statement) for kind, name, statement in named if kind == "TABLE" and name not in present]
     indexes = [(name, statement) for kind, name, statement in named if kind == "INDEX" and name not in present]
     lacking = {name for name, _ in tables}
