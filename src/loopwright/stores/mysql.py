@@ -25,9 +25,9 @@ from ..model.errors import (
     StoreUnavailableError,
     UsageError,
 )
-from .mysql_statements import PREFIX, MysqlStatements, statements
+from .mysql_statements import MysqlStatements
 from .mysql_text import filled, filled_many
-from .server_dialect import Remedy, text_out
+from .server_dialect import PREFIX, Remedy, name_part, prefixed, text_out
 from .server_socket import close_without_loop
 
 # Its types say Any where it matters. Imported by name, so that the one place that needs it says so.
@@ -67,7 +67,6 @@ _AGAIN: Final = frozenset({
     1317,  # query was interrupted
     3572,  # lock not available
 })  # fmt: skip
-_NAME: Final = re.compile("[a-z_][a-z0-9_]{0,40}")
 
 
 class MysqlConnection:
@@ -134,8 +133,7 @@ class MysqlDialect:
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         prefix, self._socket = query.pop("prefix", PREFIX), query.pop("unix_socket", None)
         encrypted = query.pop("ssl", "false").lower()
-        if not _NAME.fullmatch(prefix):
-            raise ConfigError(f"prefix {prefix!r} must be lower-case letters, digits and underscores")
+        name_part("prefix", prefix)
         if query or encrypted not in {"true", "false"}:
             raise ConfigError(f"a MySQL DSN takes prefix, unix_socket and ssl=true or ssl=false, not {parts.query!r}")
         self._ssl = ssl.create_default_context() if encrypted == "true" else None
@@ -147,7 +145,7 @@ class MysqlDialect:
             raise ConfigError(f"mysql://{where} names no database: mysql://host/database")
         self._place = f"mysql://{where}/{self._database}"
         self._identity = f"{self._place}?prefix={prefix}"
-        self._statements = statements(prefix)
+        self._statements = prefixed(MysqlStatements(), prefix)
         self._warned = False
 
     @property

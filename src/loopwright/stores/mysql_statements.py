@@ -10,13 +10,11 @@ Read next: `server_batch.py`, `server_reads.py`.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from .derived import HEAD_COLUMNS
-
-PREFIX: Final = "lw_"
 
 _COLUMNS: Final = ", ".join(f"`{column.strip()}`" for column in HEAD_COLUMNS.split(","))
 _S: Final = ", ".join(f"s.`{column.strip()}`" for column in HEAD_COLUMNS.split(","))
@@ -131,7 +129,6 @@ class MysqlStatements(Struct, frozen=True):
 
     # --- a batch -------------------------------------------------------------------------------------------------------
     COMMIT_PLAIN: str = ""
-    HEADS: str = f"SELECT {_COLUMNS}, token FROM lw_sessions WHERE session_id IN $1[]"
     HEADS_LOCKED: str = (
         f"SELECT {_COLUMNS}, token FROM lw_sessions FORCE INDEX (lw_sessions_id)"
         " WHERE session_id IN $1[] ORDER BY session_id FOR UPDATE"
@@ -258,16 +255,3 @@ class MysqlStatements(Struct, frozen=True):
         "SELECT session_id FROM lw_sessions AS s WHERE window_start > position OR checkpoint >= position"
         " OR inbox_seq < (SELECT coalesce(max(seq), 0) FROM lw_inbox AS i WHERE i.`key` = s.`key`)"
     )
-
-
-def statements(prefix: str = PREFIX) -> MysqlStatements:
-    """The SQL with tables whose names begin with `prefix`."""
-    plain = MysqlStatements()
-    if prefix == PREFIX:
-        return plain
-    renamed: dict[str, Any] = {}
-    for name, value in structs.asdict(plain).items():
-        texts = (value,) if isinstance(value, str) else value
-        changed = tuple([text.replace(PREFIX, prefix) for text in texts])
-        renamed[name] = changed[0] if isinstance(value, str) else changed
-    return structs.replace(plain, **renamed)

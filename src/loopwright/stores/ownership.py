@@ -16,6 +16,9 @@ from msgspec import Struct
 CLOCK_SLACK_S: Final = 1.0
 """A remaining time above the row's own time to live means that the clock started anew: the machine was rebooted."""
 
+HEARTBEAT_SPARE: Final = 1.25
+"""A heartbeat is written for this many times `ttl_s`, so that most acquires find it long enough and write nothing."""
+
 _abandoned: set[str] = set()
 
 

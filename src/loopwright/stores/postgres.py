@@ -7,7 +7,6 @@ Read next: `server.py` for the store, `postgres_statements.py` for its SQL.
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
@@ -22,8 +21,8 @@ from ..model.errors import (
     StoreUnavailableError,
     UsageError,
 )
-from .postgres_statements import PREFIX, PostgresStatements, statements
-from .server_dialect import Remedy, text_in, text_out
+from .postgres_statements import PostgresStatements
+from .server_dialect import PREFIX, Remedy, name_part, prefixed, text_in, text_out
 from .server_socket import close_without_loop
 
 # Without types of its own. Imported by name, so that the one place that needs it says so.
@@ -49,7 +48,6 @@ _AGAIN: Final = (
     asyncpg.UniqueViolationError,
     asyncpg.LockNotAvailableError,
 )
-_NAME: Final = re.compile("[a-z_][a-z0-9_]{0,40}")
 
 
 class PostgresConnection:
@@ -98,8 +96,8 @@ class PostgresDialect:
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         prefix, self._schema = query.pop("prefix", PREFIX), query.pop("schema", "")
         for what, name in (("prefix", prefix), ("schema", self._schema)):
-            if name and not _NAME.fullmatch(name):
-                raise ConfigError(f"{what} {name!r} must be lower-case letters, digits and underscores")
+            if name:
+                name_part(what, name)
         if not parts.path.strip("/"):
             raise ConfigError(
                 f"{self._shown(parts.hostname, parts.port, '')} names no database: postgresql://host/database"
@@ -107,7 +105,7 @@ class PostgresDialect:
         self._dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(query), ""))
         self._place = self._shown(parts.hostname, parts.port, unquote(parts.path.strip("/")))
         self._identity = f"{self._place}?schema={self._schema or 'public'}&prefix={prefix}"
-        self._statements = statements(prefix)
+        self._statements = prefixed(PostgresStatements(), prefix)
 
     @property
     def place(self) -> str:

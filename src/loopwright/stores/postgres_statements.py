@@ -8,13 +8,11 @@ Read next: `server_batch.py`, `server_reads.py`.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from .derived import HEAD_COLUMNS
-
-PREFIX: Final = "lw_"
 
 _NOW: Final = "EXTRACT(EPOCH FROM clock_timestamp())::double precision"
 _S: Final = ", ".join(f"s.{column.strip()}" for column in HEAD_COLUMNS.split(","))
@@ -158,8 +156,6 @@ class PostgresStatements(Struct, frozen=True):
     # Locks, checks, moves and writes in one round trip; what it leaves out was refused. Heads are locked in the order of
     # their ids; a row that changed while it was waited for is judged as it is then.
     COMMIT_PLAIN: str = _COMMIT_PLAIN
-    # Under lock: a statement whose connection was lost may still be at work.
-    HEADS: str = f"SELECT {HEAD_COLUMNS}, token FROM lw_sessions WHERE session_id = ANY($1::text[]) ORDER BY session_id FOR UPDATE"
     HEADS_LOCKED: str = f"SELECT {HEAD_COLUMNS}, token FROM lw_sessions WHERE session_id = ANY($1::text[]) ORDER BY session_id FOR UPDATE"
     GONE: str = "SELECT session_id FROM lw_tombstones WHERE session_id = ANY($1::text[])"
     LEFT: str = f"SELECT owner, expires - {_NOW} FROM lw_owners WHERE owner = ANY($1::text[])"
@@ -282,16 +278,3 @@ class PostgresStatements(Struct, frozen=True):
         "SELECT session_id FROM lw_sessions AS s WHERE window_start > position OR checkpoint >= position"
         " OR inbox_seq < (SELECT coalesce(max(seq), 0) FROM lw_inbox AS i WHERE i.key = s.key)"
     )
-
-
-def statements(prefix: str = PREFIX) -> PostgresStatements:
-    """The SQL with tables whose names begin with `prefix`."""
-    plain = PostgresStatements()
-    if prefix == PREFIX:
-        return plain
-    renamed: dict[str, Any] = {}
-    for name, value in structs.asdict(plain).items():
-        texts = (value,) if isinstance(value, str) else value
-        changed = tuple([text.replace(PREFIX, prefix) for text in texts])
-        renamed[name] = changed[0] if isinstance(value, str) else changed
-    return structs.replace(plain, **renamed)

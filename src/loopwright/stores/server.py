@@ -40,7 +40,6 @@ from . import ownership
 from .binding import LoopBinding
 from .derived import artifact_name, head_of
 from .server_batch import (
-    HEARTBEAT_SPARE,
     Batch,
     Fate,
     Needs,
@@ -52,8 +51,9 @@ from .server_batch import (
 from .server_dialect import ServerConnection, ServerDialect
 from .server_line import ServerLine
 from .server_plain import are_plain, committed, longest_lease, parameters, was_written
-from .server_reads import SLICE_BYTES, ServerReads
+from .server_reads import ServerReads
 from .server_upkeep import ServerUpkeep
+from .slices import slices
 
 if TYPE_CHECKING:
     import hashlib
@@ -122,20 +122,13 @@ class ServerStore(ServerUpkeep):
         elif isinstance(transition.lease, Acquire):
             self._held.add(transition.session_id)
         needs = needs_of_transition(transition)
-        loop = self._binding.enter()
-        future: asyncio.Future[Committed] = Settling(loop=loop)
-        self._put(
-            loop,
-            ServerOffer(
-                transition.session_id,
-                lambda rules: rules.commit(transition),
-                needs,
-                future,
-                transition.ops,
-                transition=transition,
-            ),
+        return self._offer(
+            transition.session_id,
+            lambda rules: rules.commit(transition),
+            needs,
+            transition.ops,
+            transition=transition,
         )
-        return future
 
     def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
         """See `Store.enqueue`."""
@@ -184,8 +177,7 @@ class ServerStore(ServerUpkeep):
             return await self.artifact(made.artifact_id) or made
         statements = self._dialect.statements
         # One job a row, so that commits get their turn between them.
-        for n, start in enumerate(range(0, len(data), SLICE_BYTES)):
-            part = data[start : start + SLICE_BYTES]
+        for n, part in slices(data):
             await self._job(partial(_run, statements.ARTIFACT_ROW, (id_, n, part)))
         await self._job(partial(_run, statements.FINISH_ARTIFACT, (id_,)))
         return made
@@ -258,11 +250,17 @@ class ServerStore(ServerUpkeep):
             line.terminate()
 
     def _offer(
-        self, session_id: str, write: Callable[[Any], T], needs: Needs, ops: tuple[Op, ...] = ()
+        self,
+        session_id: str,
+        write: Callable[[Any], T],
+        needs: Needs,
+        ops: tuple[Op, ...] = (),
+        *,
+        transition: Transition | None = None,
     ) -> asyncio.Future[T]:
         loop = self._binding.enter()
         future: asyncio.Future[T] = Settling(loop=loop)
-        self._put(loop, ServerOffer(session_id, write, needs, future, ops))
+        self._put(loop, ServerOffer(session_id, write, needs, future, ops, transition=transition))
         return future
 
     def _job(self, job: Job) -> asyncio.Future[Any]:
@@ -328,9 +326,10 @@ class ServerStore(ServerUpkeep):
             tried.append(True)
             rows = await connection.rows(statements.COMMIT_PLAIN, *parameters(self._owner, plain))
             return {session_id: Committed(*answer) for session_id, *answer in rows}
+        # Under lock: a statement whose connection was lost may still be at work.
         sent = {one.session_id: one for one in plain}
         done: dict[str, Committed] = {}
-        for *row, token in await connection.rows(statements.HEADS, [*sent]):
+        for *row, token in await connection.rows(statements.HEADS_LOCKED, [*sent]):
             head = head_of(row, lambda _: 0.0)
             if was_written(sent[head.session_id], head, bytes(token or b"")):
                 done[head.session_id] = committed(head)
@@ -383,7 +382,7 @@ class ServerStore(ServerUpkeep):
         before.append((batch, outcomes))
         await connection.run(statements.COMMIT)
         if batch.rules.beat_s:
-            self._alive_until = now + batch.rules.beat_s * HEARTBEAT_SPARE
+            self._alive_until = now + batch.rules.beat_s * ownership.HEARTBEAT_SPARE
         return outcomes
 
     def _read(self, read: Callable[[ServerReads], Awaitable[T]]) -> Awaitable[T]:

@@ -38,9 +38,6 @@ from .server_dialect import ServerConnection, Statements
 Outcome: TypeAlias = Any
 """The result of a write, or the error to raise where it is awaited."""
 
-HEARTBEAT_SPARE = 1.25
-"""A heartbeat is written for this many times `ttl_s`, so that most acquires find it long enough and write nothing."""
-
 
 class Needs(Struct):
     """What a write must see."""
@@ -199,7 +196,7 @@ class Batch:
         await self._write_items()
         await self._write_timers(offers, outcomes)
         if self.rules.beat_s:
-            await connection.run(sql.BEAT, self._owner, self.rules.beat_s * HEARTBEAT_SPARE)
+            await connection.run(sql.BEAT, self._owner, self.rules.beat_s * ownership.HEARTBEAT_SPARE)
 
     def fate(self, found: Batch) -> Fate:
         """What became of this batch when the answer to its commit was lost; `found` has read the same heads afterwards.
@@ -236,10 +233,6 @@ class Batch:
     def changes(self) -> bool:
         """False when every write was refused or changed nothing."""
         return bool(self.touched()) or self.rules.beat_s > 0
-
-    def bury(self, session_id: str, *, cascade: bool) -> int:
-        """Tombstones a session that was read with its family; see `StoreAdmin.delete`."""
-        return self.rules.delete(session_id, cascade)
 
     def _applied(self, offer: ServerOffer) -> Outcome:
         try:

@@ -9,10 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
-from ..model.errors import LoopwrightError
+from msgspec import Struct, structs
 
+from ..model.errors import ConfigError, LoopwrightError
+
+S = TypeVar("S", bound=Struct)
+
+PREFIX: Final = "lw_"
+"""What the names of all tables begin with, unless a DSN says otherwise."""
+
+_NAME: Final = re.compile("[a-z_][a-z0-9_]{0,40}")
 _ODD: Final = re.compile("[\x00\x1a\ud800-\udfff]")
 _MARKED: Final = re.compile("\x1a([0-9a-f]{4})")
 
@@ -25,6 +33,25 @@ def text_in(value: str) -> str:
 def text_out(value: str) -> str:
     """What `text_in` was given."""
     return _MARKED.sub(lambda found: chr(int(found[1], 16)), value) if "\x1a" in value else value
+
+
+def name_part(what: str, value: str) -> str:
+    """A prefix or schema of a DSN, which stands unquoted in every statement. Raises `ConfigError`."""
+    if not _NAME.fullmatch(value):
+        raise ConfigError(f"{what} {value!r} must be lower-case letters, digits and underscores")
+    return value
+
+
+def prefixed(plain: S, prefix: str) -> S:
+    """The statements with tables whose names begin with `prefix`."""
+    if prefix == PREFIX:
+        return plain
+    renamed: dict[str, Any] = {}
+    for name, value in structs.asdict(plain).items():
+        texts = (value,) if isinstance(value, str) else value
+        changed = tuple([text.replace(PREFIX, prefix) for text in texts])
+        renamed[name] = changed[0] if isinstance(value, str) else changed
+    return structs.replace(plain, **renamed)
 
 
 class ServerConnection(Protocol):
@@ -78,7 +105,6 @@ class Statements(Protocol):
     BEGIN_READ: str
     COMMIT_PLAIN: str
     """See `server_plain.parameters`; empty where a server cannot do it."""
-    HEADS: str
     HEADS_LOCKED: str
     GONE: str
     LEFT: str

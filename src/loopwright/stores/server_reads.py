@@ -7,7 +7,7 @@ Read next: `server_batch.py` for writing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
 from ..ports.artifact import Artifact
@@ -17,10 +17,9 @@ from . import ownership
 from .derived import head_of
 from .ledger import LEDGER_KINDS, uncertain_calls
 from .server_dialect import ServerConnection, Statements
+from .slices import bytes_of, rows_of
 
 T = TypeVar("T")
-
-SLICE_BYTES: Final = 256 * 1024
 
 
 class ServerReads:
@@ -111,18 +110,11 @@ class ServerReads:
         if not rows:
             return b""
         id_, size = rows[0][0], rows[0][4]
-        stop = size if limit is None else min(size, offset + limit)
-        if offset >= stop:
+        wanted = rows_of(size, offset, limit)
+        if not wanted:
             return b""
-        first, last = offset // SLICE_BYTES, (stop - 1) // SLICE_BYTES
-        parts = await self._connection.rows(self._sql.ARTIFACT_ROWS, id_, first, last + 1)
-        data = b"".join(bytes(part) for _, part in parts)
-        skipped = first * SLICE_BYTES
-        if [n for n, _ in parts] != list(range(first, last + 1)) or len(data) < stop - skipped:
-            raise StoreCorruptError(
-                f"artifact {artifact_id!r} lacks some of its rows {first} to {last}; restore a backup"
-            )
-        return data[offset - skipped : stop - skipped]
+        parts = await self._connection.rows(self._sql.ARTIFACT_ROWS, id_, wanted.start, wanted.stop)
+        return bytes_of(artifact_id, parts, size=size, offset=offset, limit=limit)
 
     async def problems(self) -> list[StoreProblem]:
         """See `StoreAdmin.check`."""

@@ -55,10 +55,11 @@ if TYPE_CHECKING:
     from ..ports.store_admin import StoreProblem, UncertainCall
     from ..ports.store_transfer import Inventory, SessionImage
     from ..ports.store_upkeep import Reclaimed, StoreFigures
-    from . import ledger, sqlite_artifacts, sqlite_backup, sqlite_space, sqlite_transfer, sqlite_upkeep
+    from . import ledger, slices, sqlite_artifacts, sqlite_backup, sqlite_space, sqlite_transfer, sqlite_upkeep
 else:
     hashlib = Late("hashlib")
     ledger = Late("loopwright.stores.ledger")
+    slices = Late("loopwright.stores.slices")
     sqlite_artifacts = Late("loopwright.stores.sqlite_artifacts")
     sqlite_backup = Late("loopwright.stores.sqlite_backup")
     sqlite_space = Late("loopwright.stores.sqlite_space")
@@ -182,8 +183,7 @@ class SqliteStore:
         if begun.complete:
             return begun.artifact
         # One job a row, so that commits get their turn between them.
-        for n, start in enumerate(range(0, size, sqlite_artifacts.SLICE_BYTES)):
-            part = data[start : start + sqlite_artifacts.SLICE_BYTES]
+        for n, part in slices.slices(data):
             await self._writer.submit(loop, functools.partial(sqlite_artifacts.write_slice, begun.id, n, part))
         await self._writer.submit(loop, lambda own: own.finish_artifact(begun.id))
         return begun.artifact

@@ -6,18 +6,15 @@ Read next: `ports/artifact.py`.
 
 from __future__ import annotations
 
-from typing import Final
-
 from msgspec import Struct
 
-from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
+from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..ports.artifact import Artifact
 from . import sqlite_statements as sql
 from .derived import artifact_name
+from .slices import bytes_of, rows_of
 from .sqlite_commits import CommitConnection
 from .sqlite_schema import Execute
-
-SLICE_BYTES: Final = 256 * 1024
 
 
 class Begun(Struct, frozen=True):
@@ -59,13 +56,8 @@ def read(execute: Execute, artifact_id: str, offset: int, limit: int | None) -> 
     if row is None:
         return b""
     id_, size = row[0], row[4]
-    stop = size if limit is None else min(size, offset + limit)
-    if offset >= stop:
+    wanted = rows_of(size, offset, limit)
+    if not wanted:
         return b""
-    first, last = offset // SLICE_BYTES, (stop - 1) // SLICE_BYTES
-    rows = execute(sql.ARTIFACT_ROWS, (id_, first, last + 1)).fetchall()
-    data = b"".join(part for _, part in rows)
-    skipped = first * SLICE_BYTES
-    if [n for n, _ in rows] != list(range(first, last + 1)) or len(data) < stop - skipped:
-        raise StoreCorruptError(f"artifact {artifact_id!r} lacks some of its rows {first} to {last}; restore a backup")
-    return data[offset - skipped : stop - skipped]
+    parts = execute(sql.ARTIFACT_ROWS, (id_, wanted.start, wanted.stop)).fetchall()
+    return bytes_of(artifact_id, parts, size=size, offset=offset, limit=limit)

@@ -14,7 +14,7 @@ from ..ports.store import Head
 from ..ports.store_transfer import Inventory, KnownItem, SessionImage, StoredTimer
 from . import sqlite_reads
 from . import sqlite_statements as sql
-from .sqlite_artifacts import SLICE_BYTES
+from .slices import slices
 from .sqlite_commits import CommitConnection
 from .sqlite_schema import Execute
 
@@ -64,8 +64,8 @@ def _insert(execute: Execute, image: SessionImage) -> None:
     for artifact, data in zip(whole.artifacts, image.artifact_data, strict=True):
         values = (artifact.artifact_id, key, artifact.session_id, artifact.media_type, artifact.size, artifact.digest)
         (id_,) = execute(sql.RESTORE_ARTIFACT, values).fetchone()
-        for n, start in enumerate(range(0, len(data), SLICE_BYTES)):
-            execute(sql.ARTIFACT_ROW, (id_, n, data[start : start + SLICE_BYTES]))
+        for n, part in slices(data):
+            execute(sql.ARTIFACT_ROW, (id_, n, part))
 
 
 def _head_values(head: Head) -> tuple[object, ...]:

@@ -44,9 +44,6 @@ from .derived import fresh_head
 from .guard import check
 from .sqlite_schema import Execute
 
-HEARTBEAT_SPARE: Final = 1.25
-"""A heartbeat is written for this many times `ttl_s`, so that most acquires find it long enough and write nothing."""
-
 SHIFT: Final = 32
 
 Guard: TypeAlias = tuple[int, int, int, bytes | None, str | None, int, Status, int, float]
@@ -150,8 +147,8 @@ class SqliteWrites:
     def _stay_alive(self, ttl_s: float) -> None:
         now = ownership.monotonic()
         if now + ttl_s > self._alive_until:
-            until = now + ttl_s * HEARTBEAT_SPARE
-            row = ownership.describe(self._owner, until, ttl_s * HEARTBEAT_SPARE)
+            until = now + ttl_s * ownership.HEARTBEAT_SPARE
+            row = ownership.describe(self._owner, until, ttl_s * ownership.HEARTBEAT_SPARE)
             self._execute(
                 sql.RENEW_OWNER,
                 (row.owner, row.pid, row.started, row.boot_id, row.pid_namespace, row.expires, row.ttl_s),
