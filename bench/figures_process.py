@@ -72,7 +72,7 @@ async def cold_start(scale: Scale) -> list[Figure]:
                 "floor": [str(HERE / "cold_floor.py"), str(floor_path), session_id, level, *flags],
                 "ours": [str(HERE / "cold_ours.py"), str(ours_path), session_id, level, *flags],
             }
-            samples = await asyncio.to_thread(_cold, programs, scale.of(11, 2), child_environment(scale.folder))
+            samples = await asyncio.to_thread(_cold, programs, scale.of(25, 2), child_environment(scale.folder))
             figure = compared(
                 f"cold process → first model call, {messages:,} messages, CPU, {level}"
                 + (", an HTTP client loaded on both sides" if http else ""),

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from .config import AgentLoopConfig, WorkerSettings
 from .core.decide import Limits
-from .core.result import FollowUpQueued, StatefulResult
 from .engine.actor import ACTORS
 from .engine.admission import Admission
 from .engine.arguments import check_limits, usable_id, user_message
@@ -38,6 +37,7 @@ from .ports.tool import NoTools, ToolDefinition, ToolSource
 from .stores.dsn import open_store
 
 if TYPE_CHECKING:
+    from .core.result import FollowUpQueued, StatefulResult
     from .engine import answers, inspection, recovery, watching, worker
     from .engine.answers import Answers
     from .engine.inspection import SessionStats

@@ -153,6 +153,12 @@ def apply(state: State, record: Record, at: float) -> None:
     state.position += 1
 
 
+def hear(state: State, record: Record, at: float) -> None:
+    """`apply` for a record whose facts a later checkpoint has: it changes the window and the open calls alone."""
+    (_HEARD.get(type(record)) or _STEPS[type(record)])(state, record, at)
+    state.position += 1
+
+
 def refusal(state: State, record: Record) -> str | None:
     """Why this record must not follow `state`; None when it may. The check behind "every stored session is sendable"."""
     kind = type(record)
@@ -195,10 +201,14 @@ def _send_started(state: State, record: SendStarted, at: float) -> None:
     state.facts.send = SendFacts(start=record, position=state.position)
 
 
-def _user(state: State, record: UserMessageAdded, at: float) -> None:
+def _user_heard(state: State, record: UserMessageAdded, at: float) -> None:
     if state.batch:
         _answer_lost(state)
     _say(state, record.message)
+
+
+def _user(state: State, record: UserMessageAdded, at: float) -> None:
+    _user_heard(state, record, at)
     send = state.facts.send
     if send is None:
         return
@@ -218,11 +228,15 @@ def _user(state: State, record: UserMessageAdded, at: float) -> None:
             send.vetoes += 1
 
 
-def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
+def _assistant_heard(state: State, record: AssistantMessageAdded, at: float) -> None:
     if state.batch:
         _answer_lost(state)
     _say(state, record.message)
     state.batch = [OpenCall(call, index, state.position) for index, call in enumerate(record.message.tool_calls)]
+
+
+def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
+    _assistant_heard(state, record, at)
     state.facts.usage += record.usage
     send = state.facts.send
     if send is None:
@@ -350,6 +364,10 @@ _STEPS: dict[type, Callable[[State, Any, float], None]] = {
     StateCheckpointed: _checkpointed,
 }
 
+_HEARD: dict[type, Callable[[State, Any, float], None]] = {
+    UserMessageAdded: _user_heard,
+    AssistantMessageAdded: _assistant_heard,
+}
 
 FACTS_ONLY = frozenset(
     str(kind.__struct_config__.tag)

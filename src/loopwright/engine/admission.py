@@ -11,10 +11,10 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ..core.result import FollowUpQueued, StatefulResult, result_of
 from ..core.state import State, fold
+from ..late import Late
 from ..model.codec import decode, decode_record, encode
 from ..model.errors import (
     CancellationRequested,
@@ -35,6 +35,12 @@ from .journal import check_known, settled
 from .kernel import Kernel
 from .running import before_append, said
 from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing
+
+if TYPE_CHECKING:
+    from ..core import result as results
+    from ..core.result import FollowUpQueued, StatefulResult
+else:
+    results = Late("loopwright.core.result")
 
 T = TypeVar("T")
 
@@ -116,7 +122,7 @@ class Admission:
         """An open send or waiting messages, to go on with; stops that came after what they were meant for are taken away."""
         state = turn.journal.state
         if state.active is not None:
-            return result_of(state) if state.active.paused else await turn.take_over(reason)
+            return results.result_of(state) if state.active.paused else await turn.take_over(reason)
         items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
         if any(item.kind != "stop" for item in items):
             return await self._from_inbox(turn)
@@ -133,7 +139,7 @@ class Admission:
         self.kernel.ambient.reach("inbox.before")
         queued = await store.enqueue(session_id, InboxItem(item_id, "message", encode(message), now))
         self.kernel.ambient.reach("inbox.after")
-        receipt = FollowUpQueued(
+        receipt = results.FollowUpQueued(
             session_id=session_id, item_id=item_id, queue_depth=queued.depth, duplicate=queued.duplicate
         )
         if not queued.duplicate:
@@ -346,7 +352,7 @@ class Admission:
             return result
         if turn.token.cancelled:
             await self._withdrawn(turn, item_id)
-            return result_of(turn.journal.state)
+            return results.result_of(turn.journal.state)
         begun = await self._patiently(turn, functools.partial(self._known, send_id=item_id))
         return result if begun is None else await ended(begun)
 
@@ -382,7 +388,7 @@ class Admission:
         waits = found.item_position < 0
         if state.active is not None and (waits or found.item_position > state.active.position):
             if state.active.paused:
-                return result_of(state)
+                return results.result_of(state)
             old = await turn.take_over("the same input was sent again")
             return functools.partial(self._own_after, turn, old, send_id) if waits else old
         if waits:
@@ -396,7 +402,7 @@ class Admission:
             fold([(decode_record(row.kind, row.version, row.body), row.at)], state)
             if state.position >= position and state.facts.send is not None and state.facts.send.finished is not None:
                 break
-        return result_of(state)
+        return results.result_of(state)
 
 
 def pending_error(session_id: str, state: State) -> SessionPendingError:

@@ -10,11 +10,15 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from ..late import Late
 from ..model.errors import CancellationRequested, ConfigError, HookFailedError
-from ..ports.hook_points import HookDirective, HookHandler, HookPoint
 
 if TYPE_CHECKING:
+    from ..ports import hook_points
     from ..ports.hook import HookContext
+    from ..ports.hook_points import HookHandler, HookPoint
+else:
+    hook_points = Late("loopwright.ports.hook_points")
 
 C = TypeVar("C", bound="HookContext")
 
@@ -85,9 +89,14 @@ class AgentHooks:
             self._points[at] = kept
         return removed
 
+    @property
+    def in_use(self) -> bool:
+        """True when a hook is registered anywhere; asked first, so that a loop without hooks loads no points."""
+        return bool(self._points)
+
     def has(self, point: HookPoint | str) -> bool:
         """True when any hook is registered there."""
-        return bool(self._points) and bool(self._points.get(_point(point)))
+        return bool(self._points.get(_point(point)))
 
     def names(self, point: HookPoint | str) -> tuple[str, ...]:
         """Names in calling order."""
@@ -110,19 +119,19 @@ class AgentHooks:
                 directive = registered.handler(context)
                 if inspect.isawaitable(directive):
                     directive = await directive
-                context.directive = HookDirective(context.directive if directive is None else directive)
+                context.directive = hook_points.HookDirective(context.directive if directive is None else directive)
             except CancellationRequested:
                 raise
             except Exception as error:
                 raise HookFailedError(registered.name, point.value, error) from error
-            if context.directive is not HookDirective.CONTINUE:
+            if context.directive is not hook_points.HookDirective.CONTINUE:
                 break
         return context
 
 
 def _point(point: HookPoint | str) -> HookPoint:
     try:
-        return HookPoint(point)
+        return hook_points.HookPoint(point)
     except ValueError:
-        known = ", ".join(p.value for p in HookPoint)
+        known = ", ".join(p.value for p in hook_points.HookPoint)
         raise ConfigError(f"unknown hook point {point!r}; known: {known}") from None

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ..core.state import FACTS_ONLY, State, apply, checkpoint_of, facts_of, refusal
+from ..core.state import FACTS_ONLY, State, apply, checkpoint_of, facts_of, hear, refusal
 from ..model.codec import CURRENT_FORMAT, FORMATS, decode_record, encode_record, format_of
 from ..model.errors import (
     AgentUnavailableError,
@@ -390,14 +390,15 @@ async def load_state(session_id: str, stored: Sequence[StoredRecord], *, facts_a
     for count, row in enumerate(stored, 1):
         if count % FOLDED_AT_ONCE == 0:
             await breathe()
-        if row.position < facts_at and row.kind in FACTS_ONLY and not state.batch:
+        known = row.position < facts_at
+        if known and row.kind in FACTS_ONLY and not state.batch:
             state.position += 1
             continue
         try:
             record = decode_record(row.kind, row.version, row.body)
         except StoreCorruptError as error:
             raise StoreCorruptError(f"session {session_id!r}, position {row.position}: {error}") from error
-        apply(state, record, row.at)
+        (hear if known else apply)(state, record, row.at)
         if isinstance(record, StateCheckpointed) and (stored[0].position > 0 or row.position == facts_at):
             state.facts = facts_of(record)
             state.facts.checkpoint = row.position

@@ -18,7 +18,6 @@ from ..model.errors import HookFailedError
 from ..model.event_types import AgentEventType
 from ..model.messages import AssistantMessage, TextPart
 from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome
-from ..ports.hook_points import HookDirective, HookPoint
 from ..ports.llm import LLMRequest, LLMResponse
 from .model_call import CallStopped, ModelCall, NoReply, code_of
 from .running import RunContext
@@ -76,7 +75,8 @@ class ModelTurn:
         await run.assure_lease()
         request = self._request()
         given: LLMResponse | None = None
-        if run.kernel.hooks.has(HookPoint.LLM_BEFORE):
+        hooks = run.kernel.hooks
+        if hooks.in_use and hooks.has(hook.HookPoint.LLM_BEFORE):
             request, given, skipped = await self._hooked(request)
             if skipped:
                 return TurnSkipped()
@@ -120,10 +120,10 @@ class ModelTurn:
             max_output_tokens=request.max_output_tokens,
             temperature=request.temperature,
         )
-        await run.kernel.hooks.run(HookPoint.LLM_BEFORE, context)
-        if context.directive is HookDirective.BREAK:
+        await run.kernel.hooks.run(hook.HookPoint.LLM_BEFORE, context)
+        if context.directive is hook.HookDirective.BREAK:
             return request, None, True
-        if context.directive is HookDirective.SHORT_CIRCUIT:
+        if context.directive is hook.HookDirective.SHORT_CIRCUIT:
             if context.response is None:
                 raise _hooks_fault("SHORT_CIRCUIT without a response")
             return request, context.response, False
@@ -145,15 +145,16 @@ class ModelTurn:
     async def _reply(self, response: LLMResponse, failures: tuple[AttemptFailed, ...]) -> Reply | TurnFailed:
         run, paid, number = self.run, response.usage, len(failures) + 1
         drop_calls = self.step.wrap_up
-        if run.kernel.hooks.has(HookPoint.LLM_AFTER):
+        hooks = run.kernel.hooks
+        if hooks.in_use and hooks.has(hook.HookPoint.LLM_AFTER):
             context = hook.LLMAfterContext(session_id=run.session_id, round_index=self.step.round, response=response)
             try:
-                await run.kernel.hooks.run(HookPoint.LLM_AFTER, context)
+                await run.kernel.hooks.run(hook.HookPoint.LLM_AFTER, context)
             except HookFailedError as error:
                 cost = AttemptFailed(self.step.round, number, error.code, str(error), paid, response.model)
                 return TurnFailed(error, error.code, "failed", number, (*failures, cost))
             response = context.response
-            drop_calls = drop_calls or context.directive is HookDirective.BREAK
+            drop_calls = drop_calls or context.directive is hook.HookDirective.BREAK
         if AgentEventType.USAGE_UPDATED in run.kernel.bus.wanted:
             run.emit(AgentEventType.USAGE_UPDATED, paid, run.send.usage + paid)
         if not response.tool_calls and not response.text.strip() and response.finish_reason == "length":
@@ -171,7 +172,7 @@ class ModelTurn:
 
 
 def _hooks_fault(what: str) -> HookFailedError:
-    point = HookPoint.LLM_BEFORE
+    point = hook.HookPoint.LLM_BEFORE
     return HookFailedError("among those registered", point.value, ValueError(what))
 
 

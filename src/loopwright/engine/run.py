@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from ..core.decide import CallModel, Finish, Idle, Limits, Pause, RunTools, Say, TakeInbox, after_reply, decide
-from ..core.result import StatefulResult, result_of
 from ..core.state import SendFacts, with_reply
 from ..late import Late
 from ..model.errors import (
@@ -29,7 +28,6 @@ from ..model.event_types import AgentEventType
 from ..model.messages import UserMessage
 from ..model.records import InputSource, Record, SendFinished, SendPaused, UserMessageAdded
 from ..model.usage import NO_USAGE
-from ..ports.hook_points import HookDirective, HookPoint
 from ..ports.store import TakeItems
 from .journal import check_kept, settled
 from .model_turn import ModelTurn, Reply, TurnFailed, TurnSkipped, TurnStopped
@@ -38,10 +36,13 @@ from .running import RunContext, said
 if TYPE_CHECKING:
     from .. import prompts
     from ..core import calls
+    from ..core import result as results
+    from ..core.result import StatefulResult
     from ..ports import hook
     from . import tool_batch
 else:
     calls = Late("loopwright.core.calls")
+    results = Late("loopwright.core.result")
     hook = Late("loopwright.ports.hook")
     prompts = Late("loopwright.prompts")
     tool_batch = Late("loopwright.engine.tool_batch")
@@ -74,7 +75,7 @@ class Run:
             context.emit(AgentEventType.AGENT_ERROR, error.code, str(error))
             context.emit(AgentEventType.RUN_ENDED, "failed", "", context.round, NO_USAGE, error.code)
             raise
-        result = result_of(context.state, self.error)
+        result = results.result_of(context.state, self.error)
         await self._ended(result)
         if cancellation is not None:
             raise cancellation
@@ -141,7 +142,7 @@ class Run:
     async def _started(self) -> bool:
         """Start hooks; True when one of them ended the send."""
         context, hooks = self.context, self.kernel.hooks
-        if not hooks.has(HookPoint.SESSION_START):
+        if not hooks.in_use or not hooks.has(hook.HookPoint.SESSION_START):
             return False
         start = hook.SessionStartContext(
             session_id=context.session_id,
@@ -149,8 +150,8 @@ class Run:
             resumed=self.resumed,
             messages=tuple(context.state.messages),
         )
-        await hooks.run(HookPoint.SESSION_START, start)
-        if start.directive is not HookDirective.BREAK:
+        await hooks.run(hook.HookPoint.SESSION_START, start)
+        if start.directive is not hook.HookDirective.BREAK:
             return False
         await self._finish(Finish("completed", context.send.answer))
         return context.state.active is None
@@ -158,12 +159,12 @@ class Run:
     async def _call_model(self, step: CallModel, limits: Limits) -> None:
         context, hooks = self.context, self.kernel.hooks
         context.round = step.round
-        if hooks.has(HookPoint.ROUND_START):
+        if hooks.in_use and hooks.has(hook.HookPoint.ROUND_START):
             starting = hook.RoundContext(
                 session_id=context.session_id, round_index=step.round, messages=tuple(context.state.messages)
             )
-            await hooks.run(HookPoint.ROUND_START, starting)
-            if starting.directive is HookDirective.BREAK:
+            await hooks.run(hook.HookPoint.ROUND_START, starting)
+            if starting.directive is hook.HookDirective.BREAK:
                 await self._finish(Finish("completed", context.send.answer))
                 return
         context.emit(AgentEventType.ROUND_STARTED, context.send.start.max_rounds)
@@ -225,15 +226,16 @@ class Run:
     def _vetoable(self) -> bool:
         """True when a completion hook may send the model back to work."""
         vetoes, limit = self.context.send.vetoes, self.kernel.config.max_completion_vetoes
-        return self.kernel.hooks.has(HookPoint.COMPLETION) and vetoes < limit
+        hooks = self.kernel.hooks
+        return hooks.in_use and hooks.has(hook.HookPoint.COMPLETION) and vetoes < limit
 
     async def _veto(self, final_text: str) -> UserMessageAdded | None:
         """What a completion hook says to the model instead of letting the send end; None lets it end."""
         completion = hook.CompletionContext(
             session_id=self.context.session_id, round_index=self.context.round, final_text=final_text
         )
-        await self.kernel.hooks.run(HookPoint.COMPLETION, completion)
-        if completion.directive is not HookDirective.SKIP:
+        await self.kernel.hooks.run(hook.HookPoint.COMPLETION, completion)
+        if completion.directive is not hook.HookDirective.SKIP:
             return None
         return UserMessageAdded(
             UserMessage(calls.text_of(completion.message) if completion.message else prompts.prompt("veto")), "veto"
@@ -307,7 +309,8 @@ class Run:
     async def _round_ended(self, *, had_tools: bool) -> None:
         context = self.context
         context.emit(AgentEventType.ROUND_COMPLETED, had_tools)
-        if self.kernel.hooks.has(HookPoint.ROUND_END):
+        hooks = self.kernel.hooks
+        if hooks.in_use and hooks.has(hook.HookPoint.ROUND_END):
             ended = hook.RoundContext(
                 session_id=context.session_id,
                 round_index=context.round,
@@ -315,9 +318,9 @@ class Run:
                 had_tools=had_tools,
                 text=context.send.answer,
             )
-            await self._told(HookPoint.ROUND_END, ended)
+            await self._told(hook.HookPoint.ROUND_END, ended)
 
-    async def _told(self, point: HookPoint, hook_context: hook.RoundContext | hook.SessionEndContext) -> None:
+    async def _told(self, point: hook.HookPoint, hook_context: hook.RoundContext | hook.SessionEndContext) -> None:
         """Runs hooks that only look on; when the outcome is durable it is too late to fail it."""
         try:
             await self.kernel.hooks.run(point, hook_context)
@@ -330,11 +333,12 @@ class Run:
     async def _ended(self, result: StatefulResult) -> None:
         context = self.context
         try:
-            if self.kernel.hooks.has(HookPoint.SESSION_END):
+            hooks = self.kernel.hooks
+            if hooks.in_use and hooks.has(hook.HookPoint.SESSION_END):
                 ended = hook.SessionEndContext(
                     session_id=context.session_id, outcome=result.status, final_text=result.final_text
                 )
-                await self._told(HookPoint.SESSION_END, ended)
+                await self._told(hook.HookPoint.SESSION_END, ended)
         finally:  # a cancellation in a hook included: who saw the run start sees it end
             context.emit(
                 AgentEventType.RUN_ENDED,

@@ -19,7 +19,6 @@ from ..model.messages import UserMessage
 from ..model.records import Record, UserMessageAdded
 from ..model.specs import ToolSpec
 from ..ports.cancellation import CancellationToken
-from ..ports.hook_points import HookPoint
 from ..ports.store import InboxItem
 from ..ports.tool import ToolDefinition, ToolSource
 from .journal import Journal
@@ -124,8 +123,8 @@ async def said(kernel: Kernel, session_id: str, items: Sequence[InboxItem]) -> l
 
 async def before_append(kernel: Kernel, session_id: str, message: UserMessage) -> UserMessage:
     """The message after the hooks that see user messages before they are stored."""
-    if not kernel.hooks.has(HookPoint.MESSAGE_APPEND):
+    if not kernel.hooks.in_use or not kernel.hooks.has(hook.HookPoint.MESSAGE_APPEND):
         return message
     context = hook.MessageContext(session_id=session_id, message=message)
-    await kernel.hooks.run(HookPoint.MESSAGE_APPEND, context)
+    await kernel.hooks.run(hook.HookPoint.MESSAGE_APPEND, context)
     return context.message if isinstance(context.message, UserMessage) else message

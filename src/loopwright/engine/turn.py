@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from ..core.result import StatefulResult, result_of
 from ..core.state import State
 from ..late import Late
 from ..model.errors import AgentUnavailableError, CancellationRequested, PoisonedError
@@ -29,9 +28,12 @@ from .running import RunContext
 
 if TYPE_CHECKING:
     from ..core import calls
+    from ..core import result as results
+    from ..core.result import StatefulResult
     from . import handback
 else:
     calls = Late("loopwright.core.calls")
+    results = Late("loopwright.core.result")
     handback = Late("loopwright.engine.handback")
 
 
@@ -59,7 +61,7 @@ Begun: TypeAlias = "StatefulResult | Callable[[], Awaitable[StatefulResult]]"
 
 async def ended(begun: Begun) -> StatefulResult:
     """The result, run to its end when it is not there yet."""
-    return begun if isinstance(begun, StatefulResult) else await begun()
+    return await begun() if callable(begun) else begun
 
 
 class Turn:
@@ -143,7 +145,7 @@ class Turn:
         rounds = state.active.rounds if state.active is not None else 0
         finished = SendFinished(outcome="failed", rounds=rounds, error_code=PoisonedError.code, error_message=text)
         await self.journal.commit([*calls.aborted(state, text), finished], sync=True, release=True)
-        return result_of(state, PoisonedError(text))
+        return results.result_of(state, PoisonedError(text))
 
     def _fenced(self) -> None:
         self.token.cancel("another process took the session over")

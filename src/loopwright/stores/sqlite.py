@@ -42,7 +42,6 @@ from .binding import LoopBinding
 from .sqlite_commits import CommitConnection, Offer, release
 from .sqlite_faults import NATIVE_FAULTS, translate
 from .sqlite_group import GroupCommit
-from .sqlite_migrations import complete_ddl
 from .sqlite_renewal import Renewal
 from .sqlite_schema import DatabaseFile, Execute, prepare
 from .sqlite_worker import SqliteWorker
@@ -55,13 +54,23 @@ if TYPE_CHECKING:
     from ..ports.store_admin import StoreProblem, UncertainCall
     from ..ports.store_transfer import Inventory, SessionImage
     from ..ports.store_upkeep import Reclaimed, StoreFigures
-    from . import ledger, slices, sqlite_artifacts, sqlite_backup, sqlite_space, sqlite_transfer, sqlite_upkeep
+    from . import (
+        ledger,
+        slices,
+        sqlite_artifacts,
+        sqlite_backup,
+        sqlite_migrations,
+        sqlite_space,
+        sqlite_transfer,
+        sqlite_upkeep,
+    )
 else:
     hashlib = Late("hashlib")
     ledger = Late("loopwright.stores.ledger")
     slices = Late("loopwright.stores.slices")
     sqlite_artifacts = Late("loopwright.stores.sqlite_artifacts")
     sqlite_backup = Late("loopwright.stores.sqlite_backup")
+    sqlite_migrations = Late("loopwright.stores.sqlite_migrations")
     sqlite_space = Late("loopwright.stores.sqlite_space")
     sqlite_transfer = Late("loopwright.stores.sqlite_transfer")
     sqlite_upkeep = Late("loopwright.stores.sqlite_upkeep")
@@ -198,7 +207,7 @@ class SqliteStore:
 
     def ddl(self) -> str:
         """The complete, idempotent script that makes the tables of this version."""
-        return complete_ddl()
+        return sqlite_migrations.complete_ddl()
 
     def check(self) -> Awaitable[Sequence[StoreProblem]]:
         """See `StoreAdmin.check`. Reads the whole file, in the reader thread."""

@@ -9,17 +9,25 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import apsw
 from msgspec import Struct
 
+from ..late import Late
 from ..model.errors import ConfigError, StoreReadOnlyError, StoreSchemaError
 from ..ports.schema_policy import SchemaPolicy
 from ..ports.store import Durability
-from .migration import Migration
 from .sqlite_faults import NATIVE_FAULTS, translate
-from .sqlite_migrations import MIGRATIONS, SchemaGap, clean_up, complete_ddl, gap_of
+from .sqlite_statements import IS_CURRENT
+
+if TYPE_CHECKING:
+    from . import sqlite_migrations as migrations
+    from .migration import Migration
+    from .sqlite_migrations import SchemaGap
+else:
+    # A file that is as this version wants it, as nearly every one is, needs no migration.
+    migrations = Late("loopwright.stores.sqlite_migrations")
 
 T = TypeVar("T")
 
@@ -40,8 +48,13 @@ class DatabaseFile(Struct, frozen=True):
     """How long a write may wait for other writers."""
     vfs: str | None
     """Name of a registered SQLite VFS; None for the system's own."""
-    migrations: tuple[Migration, ...] = MIGRATIONS
-    """What leads older tables to this version."""
+    migrations: tuple[Migration, ...] | None = None
+    """Other steps than this version's own."""
+
+    @property
+    def steps(self) -> tuple[Migration, ...]:
+        """What leads older tables to the version that is wanted."""
+        return migrations.MIGRATIONS if self.migrations is None else self.migrations
 
     def connect(self) -> apsw.Connection:
         """A connection that neither waits nor checkpoints by itself; may be used by one thread at a time."""
@@ -114,7 +127,7 @@ def prepare(file: DatabaseFile, policy: SchemaPolicy) -> apsw.Connection:
     create = policy is not SchemaPolicy.VERIFY
     if not create and not os.path.exists(path):
         raise StoreSchemaError(
-            f"{path} does not exist and schema is VERIFY; create it with this script", ddl=complete_ddl()
+            f"{path} does not exist and schema is VERIFY; create it with this script", ddl=migrations.complete_ddl()
         )
     try:
         connection = file.open(create=create)
@@ -144,8 +157,10 @@ def _prepare(connection: apsw.Connection, file: DatabaseFile, policy: SchemaPoli
         if not changes:
             statements(connection)("PRAGMA page_size = 2048; PRAGMA auto_vacuum = NONE")
         statements(connection)("PRAGMA journal_mode = WAL").fetchall()
-    gap = gap_of(connection, file.path, file.migrations)
     repair = policy is SchemaPolicy.MIGRATE
+    if not repair and file.migrations is None and _is_current(connection):
+        return
+    gap = migrations.gap_of(connection, file.path, file.steps)
     if gap.script:
         if gap.broken and not repair:
             raise StoreSchemaError(gap.broken, ddl=gap.ddl)
@@ -153,14 +168,22 @@ def _prepare(connection: apsw.Connection, file: DatabaseFile, policy: SchemaPoli
             raise StoreSchemaError(_lacking(file.path, gap), ddl=gap.ddl)
         _run(connection, file, repair=repair)
     if repair:
-        clean_up(connection, file.migrations)
+        migrations.clean_up(connection, file.steps)
+
+
+def _is_current(connection: apsw.Connection) -> bool:
+    """True when nothing is missing; False says only that somebody has to look closer."""
+    try:
+        return statements(connection)(IS_CURRENT).fetchone() is not None
+    except apsw.SQLError:  # a table or column is not there
+        return False
 
 
 def _run(connection: apsw.Connection, file: DatabaseFile, *, repair: bool) -> None:
     statements(connection)("BEGIN IMMEDIATE")
     try:
         # Another process may have been first: what is missing is asked again under the lock.
-        gap = gap_of(connection, file.path, file.migrations)
+        gap = migrations.gap_of(connection, file.path, file.steps)
         if gap.broken and not repair:
             raise StoreSchemaError(gap.broken, ddl=gap.ddl)
         for statement in gap.script:

@@ -54,7 +54,7 @@ def figures(own: CommitConnection, file: DatabaseFile) -> StoreFigures:
         free_bytes=free * page_size,
         log_bytes=size_of(file.path + LOG_SUFFIX),
         schema_version=version,
-        cleanup=tuple(one for _, left in cleanup_of(own.connection, file.migrations) for one in left),
+        cleanup=tuple(one for _, left in cleanup_of(own.connection, file.steps) for one in left),
     )
 
 

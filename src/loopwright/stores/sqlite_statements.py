@@ -116,6 +116,21 @@ CREATE TABLE IF NOT EXISTS lw_tombstones (
 ) WITHOUT ROWID;
 """
 
+IS_CURRENT: Final = """\
+SELECT 1 WHERE 13 = (
+    SELECT count(*) FROM sqlite_schema WHERE name IN (
+        'lw_schema', 'lw_owners', 'lw_sessions', 'lw_sessions_parent', 'lw_records', 'lw_inbox', 'lw_inbox_waiting',
+        'lw_timers', 'lw_timers_due', 'lw_artifacts', 'lw_artifacts_session', 'lw_artifact_rows', 'lw_tombstones'
+    )
+) AND (SELECT max(version) FROM lw_schema) = 2
+  AND NOT EXISTS (SELECT lw_schema.cleaned_at, lw_timers.paused, lw_artifacts.created_at
+        FROM lw_schema, lw_timers, lw_artifacts LIMIT 0)
+"""
+"""Answers a row when every table, index and migrated column of this version is there; fails or answers none otherwise.
+
+Opening a file asks this first, since looking for what is missing takes as long as reading a long session.
+"""
+
 # --- writing ------------------------------------------------------------------------------------------------------------
 
 # What a transition is checked against, inside the transaction that has the file's one write lock.

@@ -7,8 +7,8 @@ Read next: `sqlite_commits.py`.
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -53,7 +53,9 @@ class SqliteWorker:
         self._file = file
         self._connect = connect
         self._connection: CommitConnection | None = None
-        self._queue: queue.SimpleQueue[_Batch | _Task | None] = queue.SimpleQueue()
+        # Not `queue`: loading it takes as long as two of our modules, and a new process waits for this one.
+        self._queue: deque[_Batch | _Task | None] = deque()
+        self._queued = threading.Semaphore(0)
         self._thread: threading.Thread | None = None
         self._killed = False
         # Each counter has one writing thread, so neither needs a lock.
@@ -79,7 +81,7 @@ class SqliteWorker:
     def stop(self) -> None:
         """Ends the thread after everything submitted was done, and closes the connection; blocks until then."""
         if self._thread is not None:
-            self._queue.put(None)
+            self._put(None)
             self._thread.join()
             self._thread = None
         if self._connection is not None:
@@ -91,14 +93,19 @@ class SqliteWorker:
         self._killed = True
         self.stop()
 
-    def _put(self, item: _Batch | _Task) -> None:
+    def _put(self, item: _Batch | _Task | None) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
-        self._queue.put(item)
+        self._queue.append(item)
+        self._queued.release()
+
+    def _get(self) -> _Batch | _Task | None:
+        self._queued.acquire()
+        return self._queue.popleft()
 
     def _work(self) -> None:
-        item = self._queue.get()
+        item = self._get()
         while item is not None:
             following: _Batch | _Task | None = None
             if isinstance(item, _Batch):
@@ -108,15 +115,14 @@ class SqliteWorker:
             else:
                 has_following = False
                 self._run(item)
-            item = following if has_following else self._queue.get()
+            item = following if has_following else self._get()
 
     def _merge(self, batch: _Batch) -> tuple[_Batch | _Task | None, bool]:
         """Adds batches that wait already; answers the first other thing that was taken from the queue."""
         while len(batch.offers) < MERGED_WRITES:
-            try:
-                item = self._queue.get_nowait()
-            except queue.Empty:
+            if not self._queued.acquire(blocking=False):
                 return None, False
+            item = self._queue.popleft()
             if not isinstance(item, _Batch) or item.loop is not batch.loop:
                 return item, True
             batch.offers += item.offers

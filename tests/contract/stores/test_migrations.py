@@ -16,7 +16,7 @@ from loopwright.ports.schema_policy import SchemaPolicy
 from loopwright.stores.migration import Migration, SchemaStep, left_of, newest
 from loopwright.stores.sqlite import SqliteStore
 from loopwright.stores.sqlite_migrations import MIGRATIONS, cleanup_of, complete_ddl
-from loopwright.stores.sqlite_statements import SCHEMA_VERSION
+from loopwright.stores.sqlite_statements import IS_CURRENT, SCHEMA_VERSION
 from loopwright.testing.faulty_vfs import Fault, FaultyVfs
 from loopwright.testing.store_kit import new_session
 
@@ -69,6 +69,42 @@ def test_a_migrated_file_has_the_same_columns_as_a_new_one(old: Path, tmp_path: 
         " WHERE t.type = 'table' AND t.name LIKE 'lw%' ORDER BY 1, 2"
     )
     assert rows(old, columns) == rows(tmp_path / "new.db", columns)
+
+
+def test_a_whole_file_is_seen_at_a_glance_and_anything_missing_is_not_overlooked(old: Path, tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    SqliteStore(path).abandon()
+    ours = apsw.Connection(str(path))
+    assert list(ours.execute(IS_CURRENT)), "a new file"
+    objects = list(ours.execute("SELECT type, name FROM sqlite_schema WHERE name LIKE 'lw%' ORDER BY type"))
+    migrated = [
+        ("column", "lw_schema.cleaned_at"),
+        ("column", "lw_timers.paused"),
+        ("column", "lw_artifacts.created_at"),
+    ]
+    assert len(migrated) == sum(len(one.before) for one in MIGRATIONS), "each migrated column has its case here"
+    for kind, name in [*objects, *migrated, ("version", "1"), ("version", "9")]:
+        ours.execute("BEGIN")
+        if kind == "column":
+            ours.execute("ALTER TABLE {} DROP COLUMN {}".format(*name.split(".")))
+        elif kind == "version":
+            ours.execute("UPDATE lw_schema SET version = " + str(name))
+        else:
+            ours.execute(f"DROP {kind} {name}")
+        assert not seen_as_current(ours), (kind, name)
+        ours.execute("ROLLBACK")
+    assert seen_as_current(ours)
+    ours.close()
+    version_1 = apsw.Connection(str(old))
+    assert not seen_as_current(version_1)
+    version_1.close()
+
+
+def seen_as_current(connection: apsw.Connection) -> bool:
+    try:
+        return bool(list(connection.execute(IS_CURRENT)))
+    except apsw.SQLError:
+        return False
 
 
 def test_opening_runs_what_must_come_first_and_leaves_the_clean_up(old: Path) -> None:
