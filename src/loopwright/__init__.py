@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .engine.bus import AgentEventBus
     from .engine.hooks import AgentHooks
     from .loop import StatefulAgentLoop, run_sync
+    from .model.call_errors import ToolFailure
     from .model.errors import (
         CancellationRequested,
         LLMRetryExhausted,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         SessionFencedError,
         SessionNotFoundError,
         SessionPendingError,
-        ToolFailure,
     )
     from .model.event_types import AgentEventType
     from .model.events import AgentEvent
@@ -82,7 +82,7 @@ _HOME = {
     "ToolCall": "model.messages",
     "ToolContext": "ports.tool",
     "ToolDefinition": "ports.tool",
-    "ToolFailure": "model.errors",
+    "ToolFailure": "model.call_errors",
     "ToolHandlerResult": "ports.tool",
     "ToolRegistry": "tools.registry",
     "Usage": "model.usage",

@@ -52,10 +52,13 @@ def tier_of(name: str, namespace: str) -> str:
 
 def error_classes() -> list[type[Exception]]:
     """The error tree, root first."""
-    module = importlib.import_module("loopwright.model.errors")
-    found: list[type[Exception]] = [module.LoopwrightError]
+    modules = [
+        importlib.import_module(f"loopwright.model.{name}") for name in ("errors", "call_errors", "archive_errors")
+    ]
+    names = {module.__name__ for module in modules}
+    found: list[type[Exception]] = [modules[0].LoopwrightError]
     for cls in found:
-        found.extend(child for child in cls.__subclasses__() if child.__module__ == module.__name__)
+        found.extend(child for child in cls.__subclasses__() if child.__module__ in names)
     return found
 
 

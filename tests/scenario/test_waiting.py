@@ -17,7 +17,8 @@ from loopwright import (
     ToolHandlerResult,
     tool,
 )
-from loopwright.model.errors import AgentUnavailableError, InteractionError, InvalidMessageError, ToolResultError
+from loopwright.model.call_errors import InteractionError, ToolResultError
+from loopwright.model.errors import AgentUnavailableError, InvalidMessageError
 from loopwright.model.records import QuestionAnswered, ToolFinished
 from loopwright.testing import calls
 from loopwright.tools.ask import request_user_input_tool

@@ -12,8 +12,9 @@ from typing import Any
 from ..core.calls import as_content, as_data, idempotency_key
 from ..core.result import StatefulResult
 from ..core.state import OpenCall, State
+from ..model.call_errors import InteractionError, ToolResultError
 from ..model.codec import decode_record
-from ..model.errors import InteractionError, InvalidMessageError, SessionBusyError, ToolResultError
+from ..model.errors import InvalidMessageError, SessionBusyError
 from ..model.messages import Content
 from ..model.records import Interaction, QuestionAnswered, Record, ResultStatus, ToolFinished
 from ..ports.store import InboxItem

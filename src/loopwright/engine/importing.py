@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
+from ..model.archive_errors import ExportFileError
 from ..model.codec import CURRENT_FORMAT, format_of
 from ..model.errors import (
-    ExportFileError,
     SessionExistsError,
     SessionGoneError,
     SessionNotFoundError,

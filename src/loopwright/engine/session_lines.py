@@ -16,8 +16,9 @@ from typing import Any, Final, NoReturn, TypeAlias, cast
 import msgspec
 from msgspec import Struct, structs
 
+from ..model.archive_errors import ExportFileError
 from ..model.codec import decode, encode
-from ..model.errors import ExportFileError, StoreCorruptError
+from ..model.errors import StoreCorruptError
 from ..ports.store import Head
 
 FORMAT: Final = 1

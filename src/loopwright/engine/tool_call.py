@@ -12,13 +12,8 @@ from typing import Any
 
 from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, as_data, idempotency_key, text_of
 from ..core.state import OpenCall
-from ..model.errors import (
-    LoopwrightError,
-    SessionFencedError,
-    ToolFailure,
-    ToolNotFound,
-    ToolValidationError,
-)
+from ..model.call_errors import ToolFailure, ToolValidationError
+from ..model.errors import LoopwrightError, SessionFencedError, ToolNotFound
 from ..model.event_types import AgentEventType
 from ..model.messages import content_text
 from ..model.records import (

@@ -1,4 +1,6 @@
-"""Every error that Loopwright raises, as one tree, each with a code that never changes.
+"""The errors that Loopwright raises, as one tree, each with a code that never changes.
+
+Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive_errors.py`: few processes need them.
 
     LoopwrightError                      loopwright.error
     ├── UsageError                       fix the call
@@ -9,13 +11,13 @@
     │   ├── SessionPendingError          session.pending
     │   ├── SessionReentrantError        session.reentrant
     │   ├── SessionExistsError           session.exists
-    │   ├── InteractionError             interaction.unknown
-    │   ├── ToolResultError              tool.result_refused
+    │   ├── InteractionError             interaction.unknown   (calls)
+    │   ├── ToolResultError              tool.result_refused   (calls)
     │   ├── ToolNotFound                 tool.not_found
-    │   ├── ToolValidationError          tool.invalid_args
-    │   ├── PathRefusedError             tool.path_refused
-    │   ├── SpecValidationError          spec.invalid
-    │   ├── ExportFileError              export.refused
+    │   ├── ToolValidationError          tool.invalid_args   (calls)
+    │   ├── PathRefusedError             tool.path_refused   (calls)
+    │   ├── SpecValidationError          spec.invalid   (calls)
+    │   ├── ExportFileError              export.refused   (archive)
     │   └── LoopClosedError              loop.closed
     ├── RetryLaterError                  wait and try again
     │   ├── SessionBusyError             session.busy
@@ -45,10 +47,10 @@
     │   ├── HookFailedError              hook.failed
     │   ├── StructuredOutputError        output.invalid
     │   ├── PoisonedError                session.poisoned
-    │   └── ToolFailure                  tool.failed
+    │   └── ToolFailure                  tool.failed   (calls)
     └── InvariantError                   bug.invariant    (a fault of ours: please report it)
 
-Owns: the classes, their codes and their facts. Must not know: anything else. Read next: `records.py`.
+Owns: these classes, their codes and their facts. Must not know: anything else. Read next: `records.py`.
 """
 
 from __future__ import annotations
@@ -149,32 +151,6 @@ class SessionReentrantError(UsageError):
         super().__init__(f"session {session_id!r} is running this very code; use follow_up() or another session")
 
 
-class InteractionError(UsageError):
-    """No open question has this id: it never existed or was answered."""
-
-    code = "interaction.unknown"
-
-    def __init__(
-        self, session_id: str, interaction_id: str, *, open_ids: Sequence[str] = (), answered: bool = False
-    ) -> None:
-        self.session_id = session_id
-        self.interaction_id = interaction_id
-        self.answered = answered
-        state = f"{'was answered before' if answered else 'is not open'}; open: {', '.join(open_ids) or 'none'}"
-        super().__init__(f"interaction {interaction_id!r} of session {session_id!r} {state}")
-
-
-class ToolResultError(UsageError):
-    """A host's tool result was refused: unknown call, or a second result for one call."""
-
-    code = "tool.result_refused"
-
-    def __init__(self, session_id: str, call_id: str, why: str) -> None:
-        self.session_id = session_id
-        self.call_id = call_id
-        super().__init__(f"result for call {call_id!r} of session {session_id!r} refused: {why}")
-
-
 class ToolNotFound(UsageError):
     """No tool of this name is registered."""
 
@@ -183,40 +159,6 @@ class ToolNotFound(UsageError):
     def __init__(self, tool_name: str, known: Sequence[str] = ()) -> None:
         self.tool_name = tool_name
         super().__init__(f"no tool named {tool_name!r}; available: {', '.join(known) or 'none'}")
-
-
-class ToolValidationError(UsageError):
-    """Arguments do not fit the tool's schema; the handler was not called."""
-
-    code = "tool.invalid_args"
-
-    def __init__(self, tool_name: str, message: str) -> None:
-        self.tool_name = tool_name
-        self.message = message
-        super().__init__(f"arguments of {tool_name!r} are not valid: {message}")
-
-
-class PathRefusedError(UsageError):
-    """A path leads outside of the workspace or cannot be used there."""
-
-    code = "tool.path_refused"
-
-
-class SpecValidationError(UsageError):
-    """A spec written by a person or a model is not valid; every problem is listed with its path."""
-
-    code = "spec.invalid"
-
-    def __init__(self, field: str, problems: Sequence[str]) -> None:
-        self.field = field
-        self.problems = tuple(problems)
-        super().__init__(f"{field}: " + "; ".join(self.problems))
-
-
-class ExportFileError(UsageError):
-    """A file is no export of sessions, is damaged, or was written by a newer version; this session was not stored."""
-
-    code = "export.refused"
 
 
 class LoopClosedError(UsageError):
@@ -486,12 +428,6 @@ class PoisonedError(RunError):
     """The session stopped its process several times in a row without progress."""
 
     code = "session.poisoned"
-
-
-class ToolFailure(RunError):
-    """Raise it in a handler: the message goes to the model as a failed result, without a traceback."""
-
-    code = "tool.failed"
 
 
 class InvariantError(LoopwrightError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..model.errors import ToolFailure
+from ..model.call_errors import ToolFailure
 from ..ports.cancellation import CancellationToken
 
 

@@ -6,7 +6,7 @@ Read next: `patch.py`.
 
 from __future__ import annotations
 
-from ..model.errors import ToolFailure
+from ..model.call_errors import ToolFailure
 from ..ports.tool import ToolContext, ToolDefinition, ToolHandlerResult, UnknownOutcome
 from .aftermath import reconciled
 from .decorator import tool

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..model.errors import ToolFailure
+from ..model.call_errors import ToolFailure
 from ..ports.tool import InputNeeded, ToolDefinition
 from .decorator import tool
 from .descriptions import description_of

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from ..model.errors import ToolFailure
+from ..model.call_errors import ToolFailure
 from ..ports.tool import ToolDefinition
 from .decorator import tool
 from .descriptions import description_of

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import DecodeError, Meta, Struct, convert, json
 
-from ..model.errors import ToolFailure
+from ..model.call_errors import ToolFailure
 from ..ports.shell import ShellLaunch
 from ..ports.tool import ToolContext, ToolDefinition
 from .descriptions import description_of

@@ -18,7 +18,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..model.errors import CancellationRequested, ToolFailure
+from ..model.call_errors import ToolFailure
+from ..model.errors import CancellationRequested
 from ..ports.cancellation import CancellationToken
 from ..ports.shell import ShellLaunch
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from ..model.errors import ToolFailure
+from ..model.call_errors import ToolFailure
 from ..ports.shell import ShellBackend
 from ..ports.tool import ToolContext, ToolDefinition, ToolHandlerResult
 from .decorator import tool

@@ -17,7 +17,8 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
-from ..model.errors import ConfigError, ToolValidationError
+from ..model.call_errors import ToolValidationError
+from ..model.errors import ConfigError
 from ..ports.tool import ToolContext
 from .docstring import read_docstring
 

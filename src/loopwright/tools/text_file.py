@@ -10,7 +10,7 @@ import hashlib
 from bisect import bisect_left
 from typing import NamedTuple, cast
 
-from ..model.errors import ToolFailure
+from ..model.call_errors import ToolFailure
 from ..ports.tool import ToolContext
 
 BOM = b"\xef\xbb\xbf"

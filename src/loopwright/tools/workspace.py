@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ..model.errors import ConfigError, PathRefusedError, ToolFailure
+from ..model.call_errors import PathRefusedError, ToolFailure
+from ..model.errors import ConfigError
 from .jail import Jail, NotRegularError, OutsideError, split
 
 HOME_FOLDERS = (".cache", "logs", "skills")

@@ -6,7 +6,7 @@ Read next: `edit_file.py`.
 
 from __future__ import annotations
 
-from ..model.errors import ToolFailure
+from ..model.call_errors import ToolFailure
 from ..ports.tool import ToolContext, ToolDefinition
 from .decorator import tool
 from .descriptions import description_of

@@ -20,8 +20,9 @@ from loopwright import StatefulAgentLoop
 from loopwright.engine.exporting import Exporter
 from loopwright.engine.importing import Importer, ImportReport
 from loopwright.engine.session_lines import ItemLine, RecordLine, body_of, read_line, written_with
+from loopwright.model.archive_errors import ExportFileError
 from loopwright.model.codec import encode_record
-from loopwright.model.errors import ExportFileError, LoopwrightError, SessionExistsError
+from loopwright.model.errors import LoopwrightError, SessionExistsError
 from loopwright.model.messages import UserMessage
 from loopwright.model.records import SessionCreated, UserMessageAdded
 from loopwright.model.usage import Usage

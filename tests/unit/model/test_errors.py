@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from loopwright.model import errors
+from loopwright.model import archive_errors, call_errors, errors
 from loopwright.model.errors import LoopwrightError
 
 FROZEN = {
@@ -63,16 +63,20 @@ FROZEN = {
 
 
 def classes() -> list[type[LoopwrightError]]:
-    found = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, LoopwrightError)]
-    return [c for c in found if c.__module__ == errors.__name__]
+    found: list[type[LoopwrightError]] = []
+    for module in (errors, call_errors, archive_errors):
+        members = [c for _, c in inspect.getmembers(module, inspect.isclass) if issubclass(c, LoopwrightError)]
+        found += [c for c in members if c.__module__ == module.__name__]
+    return found
 
 
 def drawn() -> list[tuple[int, str, str | None]]:
     """(depth, name, code) of each line of the tree in the module's docstring."""
+    known = {c.__name__ for c in classes()}
     lines: list[tuple[int, str, str | None]] = []
     for line in inspect.getdoc(errors).splitlines():  # type: ignore[union-attr]
         match = re.match(r"^([ │├└─]*)([A-Z]\w+)\s+(?:([a-z_]+\.[a-z_.]+|cancelled)\b)?", line)
-        if match and hasattr(errors, match[2]):
+        if match and match[2] in known:
             lines.append((len(match[1]) // 4 - 1, match[2], match[3]))  # the drawing is indented itself
     return lines
 
@@ -92,7 +96,7 @@ def test_the_tree_in_the_docstring_is_the_tree_of_classes() -> None:
     parents: list[str] = []
     for depth, name, code in tree:
         parents[depth:] = [name]
-        kind = getattr(errors, name)
+        kind = next(c for c in classes() if c.__name__ == name)
         if depth:
             assert kind.__mro__[1].__name__ == parents[depth - 1]
         if code is not None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.model.errors import ConfigError, ToolFailure
+from loopwright.model.call_errors import ToolFailure
+from loopwright.model.errors import ConfigError
 from loopwright.ports.tool import InputNeeded
 from loopwright.testing.tool_context import FakeToolContext
 from loopwright.tools import Workspace, create_default_tool_registry

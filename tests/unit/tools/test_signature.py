@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopwright.model.errors import ConfigError, ToolValidationError
+from loopwright.model.call_errors import ToolValidationError
+from loopwright.model.errors import ConfigError
 from loopwright.ports.tool import ToolContext, ToolDefinition
 from loopwright.testing.tool_context import FakeToolContext
 from loopwright.tools import ToolRegistry, tool

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopwright.model.errors import ToolFailure
+from loopwright.model.call_errors import ToolFailure
 from loopwright.testing.tool_context import FakeToolContext
 from loopwright.tools.difference import unified_diff
 from loopwright.tools.nearest import nearest_block

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopwright.model.errors import ConfigError, PathRefusedError, ToolFailure
+from loopwright.model.call_errors import PathRefusedError, ToolFailure
+from loopwright.model.errors import ConfigError
 from loopwright.tools import Workspace
 from loopwright.tools.jail import Jail
 
@@ -233,7 +234,7 @@ def test_a_file_too_large_for_the_limit_is_not_half_written(root: Path) -> None:
     program = f"""
 import resource, signal, sys
 sys.path[:0] = {sys.path!r}
-from loopwright.model.errors import ToolFailure
+from loopwright.model.call_errors import ToolFailure
 from loopwright.tools import Workspace
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

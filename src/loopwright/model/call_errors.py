@@ -1,0 +1,70 @@
+"""Errors of tool calls and of what people and hosts answer to them.
+
+Owns: these branches of the tree in `errors.py`. Must not know: who raises them. Read next: `errors.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .errors import RunError, UsageError
+
+
+class InteractionError(UsageError):
+    """No open question has this id: it never existed or was answered."""
+
+    code = "interaction.unknown"
+
+    def __init__(
+        self, session_id: str, interaction_id: str, *, open_ids: Sequence[str] = (), answered: bool = False
+    ) -> None:
+        self.session_id = session_id
+        self.interaction_id = interaction_id
+        self.answered = answered
+        state = f"{'was answered before' if answered else 'is not open'}; open: {', '.join(open_ids) or 'none'}"
+        super().__init__(f"interaction {interaction_id!r} of session {session_id!r} {state}")
+
+
+class ToolResultError(UsageError):
+    """A host's tool result was refused: unknown call, or a second result for one call."""
+
+    code = "tool.result_refused"
+
+    def __init__(self, session_id: str, call_id: str, why: str) -> None:
+        self.session_id = session_id
+        self.call_id = call_id
+        super().__init__(f"result for call {call_id!r} of session {session_id!r} refused: {why}")
+
+
+class ToolValidationError(UsageError):
+    """Arguments do not fit the tool's schema; the handler was not called."""
+
+    code = "tool.invalid_args"
+
+    def __init__(self, tool_name: str, message: str) -> None:
+        self.tool_name = tool_name
+        self.message = message
+        super().__init__(f"arguments of {tool_name!r} are not valid: {message}")
+
+
+class PathRefusedError(UsageError):
+    """A path leads outside of the workspace or cannot be used there."""
+
+    code = "tool.path_refused"
+
+
+class SpecValidationError(UsageError):
+    """A spec written by a person or a model is not valid; every problem is listed with its path."""
+
+    code = "spec.invalid"
+
+    def __init__(self, field: str, problems: Sequence[str]) -> None:
+        self.field = field
+        self.problems = tuple(problems)
+        super().__init__(f"{field}: " + "; ".join(self.problems))
+
+
+class ToolFailure(RunError):
+    """Raise it in a handler: the message goes to the model as a failed result, without a traceback."""
+
+    code = "tool.failed"
