@@ -71,7 +71,7 @@ class SchemaGap(Struct, frozen=True):
     def lacking(self, place: str) -> str:
         """What `SchemaPolicy.VERIFY` says of it."""
         if self.names or self.version is None:
-            what = f"lacks {', '.join(self.names) or 'the version row of lw_schema'}"
+            what = f"lacks {', '.join(self.names) or 'the row that says the version of its tables'}"
         else:
             what = f"has tables of version {self.version}, which is older than this loopwright,"
         return f"{place} {what} and schema is VERIFY; run `loopwright db migrate`, or this script"
@@ -85,6 +85,11 @@ def as_script(statements: Sequence[str]) -> str:
 def statements_of(ddl: str) -> list[str]:
     """The statements of such a text."""
     return [part.strip() for part in ddl.split(";\n") if part.strip()]
+
+
+def tables_of(ddl: str) -> list[str]:
+    """The names of the tables that such a text makes, in order."""
+    return [name for kind, name, _ in _named(ddl) if kind == "TABLE"]
 
 
 def complete_ddl(words: SchemaWords) -> str:
@@ -130,8 +135,7 @@ def gap_between(
     is_there: Callable[[str], bool],
 ) -> SchemaGap:
     """What is missing in a database with the tables and indexes `present`, whose `lw_schema` says `version`."""
-    # CREATE TABLE IF NOT EXISTS name …
-    named = [(parts[1], parts[5], text) for text in statements_of(words.ddl) if (parts := text.split(None, 6))]
+    named = _named(words.ddl)
     tables = [(name, text) for kind, name, text in named if kind == "TABLE" and name not in present]
     indexes = [(name, text) for kind, name, text in named if kind == "INDEX" and name not in present]
     lacking = {name for name, _ in tables}
@@ -163,3 +167,8 @@ def gap_between(
 
 def _migrated(words: SchemaWords, migration: Migration) -> str:
     return words.migrated.format(version=migration.version, cleaned="NULL" if migration.after else words.now)
+
+
+def _named(ddl: str) -> list[tuple[str, str, str]]:
+    """(TABLE or INDEX, name, statement) of each CREATE TABLE IF NOT EXISTS name …"""
+    return [(parts[1], parts[5], text) for text in statements_of(ddl) if (parts := text.split(None, 6))]
