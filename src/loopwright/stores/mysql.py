@@ -229,7 +229,8 @@ class MysqlDialect:
                 return StoreFullError(f"no space left on {place}; nothing was written; free space and resume")
             case 1054 | 1146:
                 return StoreSchemaError(
-                    f"the tables of {place} do not fit this version: {error}", ddl=complete_ddl(self._statements.SCHEMA)
+                    f"the tables of {place} do not fit this version ({error}); `loopwright db migrate` finds what is missing",
+                    ddl=complete_ddl(self._statements.SCHEMA),
                 )
             case 1264 | 1366 | 1406:
                 return UsageError(f"a value cannot be stored in {place}: {error}; nothing was written")

@@ -170,7 +170,8 @@ class PostgresDialect:
                 return StoreFullError(f"no space left on {place}; nothing was written; free space and resume")
             case asyncpg.UndefinedTableError() | asyncpg.UndefinedColumnError():
                 return StoreSchemaError(
-                    f"the tables of {place} do not fit this version: {error}", ddl=complete_ddl(self._statements.SCHEMA)
+                    f"the tables of {place} do not fit this version ({error}); `loopwright db migrate` finds what is missing",
+                    ddl=complete_ddl(self._statements.SCHEMA),
                 )
             case asyncpg.DataError():
                 return UsageError(f"a value cannot be stored in {place}: {error}; nothing was written")
