@@ -15,10 +15,12 @@ from loopwright.ports.schema_policy import SchemaPolicy
 from loopwright.stores.migration import Migration, SchemaStep
 from loopwright.stores.mysql import MysqlDialect
 from loopwright.stores.postgres import PostgresDialect
+from loopwright.stores.postgres_statements import PostgresStatements
 from loopwright.stores.server_dialect import ServerConnection, ServerDialect
 from loopwright.stores.server_schema import ServerSchema
 
-VERSION = 2
+VERSION = PostgresStatements().SCHEMA.version
+SO_FAR = list(range(1, VERSION + 1))
 NEXT, LAST = VERSION + 1, VERSION + 2
 
 

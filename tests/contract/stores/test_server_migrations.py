@@ -8,12 +8,14 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from msgspec import structs
 from tests.contract.stores.later_server_schema import (
     LAST,
     NEXT,
+    SO_FAR,
     VERSION,
     connected,
     dialect_of,
@@ -25,11 +27,12 @@ from tests.contract.stores.later_server_schema import (
 from tests.servers import client
 
 from loopwright import open_store
-from loopwright.model.errors import StoreSchemaError
+from loopwright.model.errors import StoreSchemaError, StoreUnavailableError
 from loopwright.ports.schema_policy import SchemaPolicy
 from loopwright.ports.store import ClaimQuery, PutTimer
 from loopwright.stores.migration import complete_ddl, newest
-from loopwright.stores.server_dialect import ServerConnection
+from loopwright.stores.mysql_statements import MysqlStatements
+from loopwright.stores.server_dialect import ServerConnection, ServerDialect
 from loopwright.stores.server_schema import ServerSchema
 from loopwright.testing.store_kit import begin, new_session
 
@@ -91,14 +94,14 @@ async def test_migrated_tables_have_the_same_columns_as_new_ones(old: str) -> No
         await prepared(new, AUTO, migrations)
         assert await columns(old) == await columns(new)
         assert await versions(new) == [VERSION]
-    assert await versions(old) == [1, VERSION]
+    assert await versions(old) == SO_FAR
 
 
 async def test_opening_runs_what_must_come_first_and_leaves_the_clean_up(old: str) -> None:
     schema = await prepared(old, AUTO)
     async with connected(old) as connection:
         assert [version for version, _ in await schema.cleanup(connection)] == [NEXT]
-    assert await versions(old) == [1, VERSION, NEXT, LAST]
+    assert await versions(old) == [*SO_FAR, NEXT, LAST]
     assert await rows(old, "SELECT colour, shape FROM lw_sessions") == [["none", None]]
     await prepared(old, VERIFY)
 
@@ -161,7 +164,7 @@ def started_at_once(dsn: str) -> None:
 
 async def test_processes_that_start_at_once_migrate_once(old: str) -> None:
     await asyncio.to_thread(started_at_once, old)
-    assert await versions(old) == [1, VERSION, NEXT, LAST]
+    assert await versions(old) == [*SO_FAR, NEXT, LAST]
     assert await rows(old, "SELECT version FROM lw_schema WHERE cleaned_at IS NULL") == [[1]]
 
 
@@ -225,14 +228,14 @@ async def test_a_migration_that_is_cut_at_any_call_is_finished_by_the_next_proce
         async with aged(kind) as dsn:
             await cut_at(dsn, at)
             if kind == "postgres":
-                assert await versions(dsn) in ([1], [1, VERSION, NEXT, LAST]), "versions come together or not at all"
+                assert await versions(dsn) in ([1], [*SO_FAR, NEXT, LAST]), "versions come together or not at all"
             try:
                 await prepared(dsn, VERIFY)
             except StoreSchemaError as half:
                 await run(dsn, half.ddl)
                 await prepared(dsn, VERIFY)
             await prepared(dsn, MIGRATE)
-            assert await versions(dsn) == [1, VERSION, NEXT, LAST]
+            assert await versions(dsn) == [*SO_FAR, NEXT, LAST]
             assert await rows(dsn, "SELECT shape FROM lw_sessions") == [["round"]]
 
 
@@ -289,5 +292,26 @@ async def test_tables_in_a_schema_of_their_own_are_migrated_there(postgres: str)
 async def test_stores_that_open_one_database_at_once_all_work(old: str) -> None:
     stores = [open_store(old) for _ in range(5)]
     await asyncio.gather(*[store.create(new_session(f"s{n}")) for n, store in enumerate(stores)])
-    assert await versions(old) == [1, VERSION]
+    assert await versions(old) == SO_FAR
     await asyncio.gather(*[store.aclose() for store in stores])
+
+
+class OutOfPatience:
+    """A server whose lock is not waited for."""
+
+    def __init__(self, dsn: str) -> None:
+        self.place = dsn
+        sql = dialect_of(dsn).statements
+        self.statements = structs.replace(cast("MysqlStatements", sql), LOCK_SCHEMA=sql.LOCK_SCHEMA.replace("30", "0"))
+
+
+async def test_a_process_that_waited_too_long_for_another_says_so_and_changes_nothing(mariadb: str) -> None:
+    schema = ServerSchema(cast("ServerDialect", OutOfPatience(mariadb)), AUTO)
+    async with connected(mariadb) as other, connected(mariadb) as connection:
+        await other.rows(dialect_of(mariadb).statements.LOCK_SCHEMA)
+        with pytest.raises(StoreUnavailableError, match="another process is changing the tables"):
+            await schema.prepare(connection)
+        assert await columns(mariadb) == []
+        await other.rows(dialect_of(mariadb).statements.UNLOCK_SCHEMA)
+        await schema.prepare(connection)
+    assert await versions(mariadb) == [VERSION]

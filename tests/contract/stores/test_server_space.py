@@ -12,14 +12,15 @@ from tests.contract.stores.later_server_schema import connected, dialect_of
 from tests.servers import client
 
 from loopwright import open_store
-from loopwright.model.errors import ConfigError, InvariantError, SessionExistsError, StoreUnavailableError
+from loopwright.model.errors import ConfigError, InvariantError, SessionExistsError, StoreError, StoreUnavailableError
 from loopwright.ports.artifact import Artifact
 from loopwright.ports.store import EncodedRecord, Head, InboxItem, PutTimer
 from loopwright.ports.store_admin import SessionStore
 from loopwright.ports.store_transfer import Inventory, SessionImage
 from loopwright.stores.derived import fresh_head
+from loopwright.stores.mysql import MysqlDialect
 from loopwright.stores.server_dialect import ServerConnection
-from loopwright.stores.server_space import hide_artifact, spare_artifacts
+from loopwright.stores.server_space import hide_artifact, spare_artifacts, vacuum
 from loopwright.stores.server_transfer import restore
 from loopwright.testing.store_kit import Writer, acquire, begin, head_of, item, new_session, record
 
@@ -171,3 +172,10 @@ async def test_a_restore_of_many_megabytes_is_one_session(store: SessionStore) -
     await store.restore(structs.replace(whole, records=records_of(bodies)))
     assert [one.body for one in await store.read("s")] == bodies
     assert (await store.session_sizes())["s"] == sum(map(len, bodies)) + 2
+
+
+async def test_a_table_that_the_server_cannot_make_anew_is_an_error_that_names_it(mariadb: str) -> None:
+    sql = structs.replace(MysqlDialect(mariadb).statements, VACUUM=("OPTIMIZE TABLE nowhere",))
+    async with connected(mariadb) as connection:
+        with pytest.raises(StoreError, match=r"OPTIMIZE TABLE nowhere.*doesn't exist"):
+            await vacuum(sql, connection)
