@@ -23,11 +23,11 @@ from rich.text import Text
 
 from ..engine.diagnosis import EVERY_SESSION
 from ..late import Late
-from ..model.errors import StoreSchemaError
+from ..model.errors import ConfigError, StoreSchemaError
 from ..ports.store import Head, SessionQuery
 from ..ports.store_admin import SchemaPolicy, SessionStore, StoreProblem
 from ..ports.store_upkeep import Reclaimed, StoreFigures
-from ..stores.dsn import open_store
+from ..stores.dsn import is_server, open_store
 from .agent_setup import AgentSettings
 from .db_prune import prune
 from .db_transfer import export_file, import_file
@@ -66,14 +66,7 @@ def ddl(db: Db = DEFAULT_DB) -> None:
 
     It may run again and again. Tables of an older version are migrated instead: `loopwright db migrate`.
     """
-    if file_of(db) is not None:
-        script = sqlite_migrations.complete_ddl()
-    else:
-        try:
-            script = with_store(db, _script)
-        except StoreSchemaError as error:
-            script = error.ddl
-    sys.stdout.write(script)
+    sys.stdout.write(sqlite_migrations.complete_ddl() if file_of(db) is not None else with_store(db, _script))
 
 
 async def _script(store: SessionStore) -> str:
@@ -135,7 +128,7 @@ def stats(db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(overflow="fold")
-    for row in _figure_rows(figures):
+    for row in _figure_rows(figures, on_server=is_server(db)):
         grid.add_row(*row)
     print_lines(console, grid)
     return None
@@ -160,7 +153,7 @@ def _session_figures(heads: Sequence[Head]) -> Table:
     return table
 
 
-def _figure_rows(figures: StoreFigures) -> Iterator[tuple[str, str, str]]:
+def _figure_rows(figures: StoreFigures, *, on_server: bool) -> Iterator[tuple[str, str, str]]:
     yield "records", f"{figures.records:,}", size_text(figures.record_bytes)
     yield "inbox", f"{figures.waiting_items:,}", f"waiting; {figures.known_items:,} ids of taken items"
     paused = f"; {figures.paused_timers:,} more are paused" if figures.paused_timers else ""
@@ -169,7 +162,9 @@ def _figure_rows(figures: StoreFigures) -> Iterator[tuple[str, str, str]]:
     yield "tombstones", f"{figures.tombstones:,}", "ids of deleted sessions, never used again"
     if figures.file_bytes is not None:
         free = f"; {size_text(figures.free_bytes)} of it free (`loopwright db vacuum`)" if figures.free_bytes else ""
-        yield "file", size_text(figures.file_bytes), f"tables of version {figures.schema_version}{free}"
+        where = "tables" if on_server else "file"
+        yield where, size_text(figures.file_bytes), f"tables of version {figures.schema_version}{free}"
+    if figures.file_bytes is not None and not on_server:
         yield "log", size_text(figures.log_bytes), "not yet copied into the file" if figures.log_bytes else ""
     if figures.cleanup:
         yield "clean-up", f"{len(figures.cleanup):,}", "steps of a migration are left: `loopwright db migrate`"
@@ -197,6 +192,8 @@ def vacuum(db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
 @db_app.command(cls=PlainCommand)
 def checkpoint(db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
     """Copy the write-ahead log into the file."""
+    if is_server(db):
+        raise ConfigError(f"{shown(db)} is on a server, which copies its log by itself; there is nothing to do")
 
     async def work(store: SessionStore) -> tuple[Reclaimed, int]:
         return await store.checkpoint(), (await store.figures()).log_bytes
@@ -279,7 +276,11 @@ async def _left_to_do(db: str) -> str:
 
 
 async def _migrated(db: str) -> None:
-    await store_at(db, SchemaPolicy.MIGRATE).aclose()
+    store = store_at(db, SchemaPolicy.MIGRATE)
+    try:
+        await store.list(SessionQuery(limit=1))  # a store on a server looks at its tables with the first call
+    finally:
+        await store.aclose()
 
 
 db_app.command(cls=PlainCommand)(prune)

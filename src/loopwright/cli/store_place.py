@@ -7,6 +7,7 @@ Must not know: sessions, models. Read next: `agent_setup.py`.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -45,9 +46,9 @@ def missing_file(db: str) -> Path | None:
 
 
 def shown(db: str) -> str:
-    """`--db` as it is shown: a path without detours."""
+    """`--db` as it is shown: a path without detours, an address without its password."""
     path = file_of(db)
-    return db if path is None else os.path.normpath(path)
+    return re.sub(r"(//[^/@]*):[^/@]*@", r"\1@", db) if path is None else os.path.normpath(path)
 
 
 def check_there(db: str) -> None:

@@ -72,6 +72,11 @@ def open_store(
     raise ConfigError(f"unknown store scheme {scheme!r} in {text!r}; use {_KNOWN}; for a file of that name: ./{text}")
 
 
+def is_server(dsn: str) -> bool:
+    """Whether the data of `dsn` is on a server, whose files and log are the server's own business."""
+    return _split(dsn)[0] in _SERVERS
+
+
 def _check_settings(durability: str, busy_wait_s: float) -> None:
     problems: list[str] = []
     if durability not in {"relaxed", "barrier", "full"}:

@@ -25,6 +25,7 @@ from ..model.errors import (
     StoreUnavailableError,
     UsageError,
 )
+from .migration import complete_ddl
 from .mysql_statements import MysqlStatements
 from .mysql_text import filled, filled_many
 from .server_dialect import PREFIX, Remedy, name_part, prefixed, text_out
@@ -159,6 +160,11 @@ class MysqlDialect:
         return self._identity
 
     @property
+    def dump_program(self) -> str:
+        """See `ServerDialect.dump_program`."""
+        return "mariadb-dump or mysqldump"
+
+    @property
     def statements(self) -> MysqlStatements:
         """See `ServerDialect.statements`."""
         return self._statements
@@ -223,7 +229,8 @@ class MysqlDialect:
                 return StoreFullError(f"no space left on {place}; nothing was written; free space and resume")
             case 1054 | 1146:
                 return StoreSchemaError(
-                    f"the tables of {place} do not fit this version: {error}", ddl=self._statements.DDL
+                    f"the tables of {place} do not fit this version ({error}); `loopwright db migrate` finds what is missing",
+                    ddl=complete_ddl(self._statements.SCHEMA),
                 )
             case 1264 | 1366 | 1406:
                 return UsageError(f"a value cannot be stored in {place}: {error}; nothing was written")

@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from .derived import HEAD_COLUMNS
+from .migration import Migration, SchemaStep, SchemaWords, tables_of
 
 _COLUMNS: Final = ", ".join(f"`{column.strip()}`" for column in HEAD_COLUMNS.split(","))
 _S: Final = ", ".join(f"s.`{column.strip()}`" for column in HEAD_COLUMNS.split(","))
@@ -25,7 +26,11 @@ _ITEM: Final = "i.`key`, i.item_id, i.seq, i.kind, i.at, i.position"
 _TABLE: Final = "ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin"
 
 _DDL: Final = f"""\
-CREATE TABLE IF NOT EXISTS lw_schema (version INT NOT NULL PRIMARY KEY, created_at DOUBLE NOT NULL) {_TABLE};
+CREATE TABLE IF NOT EXISTS lw_schema (
+    version INT NOT NULL PRIMARY KEY,
+    created_at DOUBLE NOT NULL,
+    cleaned_at DOUBLE
+) {_TABLE};
 CREATE TABLE IF NOT EXISTS lw_owners (owner VARCHAR(255) NOT NULL PRIMARY KEY, expires DOUBLE NOT NULL) {_TABLE};
 CREATE TABLE IF NOT EXISTS lw_sessions (
     `key` BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -83,6 +88,7 @@ CREATE TABLE IF NOT EXISTS lw_timers (
     timer_id VARCHAR(700) NOT NULL,
     due_at DOUBLE NOT NULL,
     body LONGBLOB NOT NULL,
+    paused INT NOT NULL DEFAULT 0,
     PRIMARY KEY (`key`, timer_id),
     INDEX lw_timers_due (due_at)
 ) {_TABLE};
@@ -95,6 +101,7 @@ CREATE TABLE IF NOT EXISTS lw_artifacts (
     size BIGINT NOT NULL,
     digest VARCHAR(255) NOT NULL,
     complete INT NOT NULL,
+    created_at DOUBLE,
     UNIQUE INDEX lw_artifacts_name (artifact_id),
     INDEX lw_artifacts_session (`key`)
 ) {_TABLE};
@@ -107,20 +114,62 @@ CREATE TABLE IF NOT EXISTS lw_tombstones (
 ) {_TABLE};
 """
 
+_HAS: Final = (
+    "SELECT 1 FROM information_schema.columns"
+    " WHERE table_schema = DATABASE() AND table_name = '{}' AND column_name = '{}'"
+)
+
+# Version 1 stores a timer by an INSERT that names no columns: one that it does not see leaves it at work. Each server
+# reads its own comment.
+_UNSEEN: Final = "/*M! INVISIBLE *//*!80023 INVISIBLE */"
+
+_MIGRATIONS: Final = (
+    Migration(
+        version=2,
+        before=(
+            SchemaStep("ALTER TABLE lw_schema ADD COLUMN cleaned_at DOUBLE", _HAS.format("lw_schema", "cleaned_at")),
+            SchemaStep(
+                f"ALTER TABLE lw_timers ADD COLUMN paused INT NOT NULL DEFAULT 0 {_UNSEEN}",
+                _HAS.format("lw_timers", "paused"),
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_artifacts ADD COLUMN created_at DOUBLE", _HAS.format("lw_artifacts", "created_at")
+            ),
+        ),
+    ),
+)
+
+_WORDS: Final = SchemaWords(
+    ddl=_DDL,
+    version=2,
+    new=(
+        "INSERT INTO lw_schema (version, created_at, cleaned_at)"
+        f" SELECT {{version}}, {_NOW}, {_NOW} FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM lw_schema)"
+    ),
+    migrated=(
+        f"INSERT IGNORE INTO lw_schema (version, created_at, cleaned_at) VALUES ({{version}}, {_NOW}, {{cleaned}})"
+    ),
+    now=_NOW,
+    keep="a dump of the database",
+)
+
+_OURS: Final = ", ".join(f"'{name}'" for name in tables_of(_DDL))
+
 
 class MysqlStatements(Struct, frozen=True):
     """The SQL by purpose; see `server_dialect.Statements`."""
 
-    DDL: str = _DDL
-    TABLES: str = (
-        "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE()"
-        " AND table_name IN ('lw_schema', 'lw_tombstones') HAVING count(*) = 2"
-    )
-    VERSION: str = "SELECT max(version) FROM lw_schema HAVING max(version) IS NOT NULL"
-    NOTE_VERSION: str = f"INSERT INTO lw_schema VALUES ($1, {_NOW}) ON DUPLICATE KEY UPDATE version = lw_schema.version"
+    SCHEMA: SchemaWords = _WORDS
+    MIGRATIONS: tuple[Migration, ...] = _MIGRATIONS
+    """In order. A new version is one entry there, the same columns in the tables above, and the version of both."""
+    TABLES: str = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND locate('lw_', table_name) = 1"
+    VERSION: str = "SELECT max(version) FROM lw_schema"
+    UNCLEANED: str = "SELECT version FROM lw_schema WHERE cleaned_at IS NULL"
+    CLEANED: str = f"UPDATE lw_schema SET cleaned_at = {_NOW} WHERE version = $1"
     LOCK_SCHEMA: str = "SELECT GET_LOCK(SHA1(CONCAT(DATABASE(), '.lw_schema')), 30)"
     UNLOCK_SCHEMA: str = "SELECT RELEASE_LOCK(SHA1(CONCAT(DATABASE(), '.lw_schema')))"
     BEGIN: str = "START TRANSACTION"
+    BEGIN_DURABLE: str = BEGIN
     COMMIT: str = "COMMIT"
     ROLLBACK: str = "ROLLBACK"
     BEGIN_READ: str = (
@@ -163,8 +212,8 @@ class MysqlStatements(Struct, frozen=True):
     )
     TAKE_ITEM: str = "UPDATE lw_inbox SET position = $1, body = NULL WHERE `key` = $2 AND item_id = $3"
     PUT_TIMER: str = (
-        "INSERT INTO lw_timers VALUES ($1, $2, $3, $4)"
-        " ON DUPLICATE KEY UPDATE due_at = VALUES(due_at), body = VALUES(body)"
+        "INSERT INTO lw_timers (`key`, timer_id, due_at, body) VALUES ($1, $2, $3, $4)"
+        " ON DUPLICATE KEY UPDATE due_at = VALUES(due_at), body = VALUES(body), paused = 0"
     )
     DROP_TIMER: str = "DELETE FROM lw_timers WHERE `key` = $1 AND timer_id = $2"
     BEAT: str = (
@@ -203,7 +252,7 @@ class MysqlStatements(Struct, frozen=True):
     )
     DUE: str = (
         "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t JOIN lw_sessions AS s ON s.`key` = t.`key`"
-        " WHERE t.due_at <= $2 AND s.min_format <= $3 AND s.agent_name IN $1[]"
+        " WHERE t.due_at <= $2 AND t.paused = 0 AND s.min_format <= $3 AND s.agent_name IN $1[]"
         " ORDER BY t.due_at, t.`key`, t.timer_id LIMIT $4"
     )
     RENEWED: str = "SELECT session_id, epoch, inbox_seq FROM lw_sessions WHERE session_id IN $1[]"
@@ -219,9 +268,9 @@ class MysqlStatements(Struct, frozen=True):
         " WHERE artifact_id = $1 AND complete = 1"
     )
     BEGIN_ARTIFACT: str = (
-        "INSERT INTO lw_artifacts (artifact_id, `key`, session_id, media_type, size, digest, complete)"
-        " SELECT $1, s.`key`, s.session_id, $3, $4, $5, 0 FROM lw_sessions AS s WHERE s.session_id = $2"
-        " ON DUPLICATE KEY UPDATE complete = lw_artifacts.complete"
+        "INSERT INTO lw_artifacts (artifact_id, `key`, session_id, media_type, size, digest, complete, created_at)"
+        f" SELECT $1, s.`key`, s.session_id, $3, $4, $5, 0, {_NOW} FROM lw_sessions AS s WHERE s.session_id = $2"
+        f" ON DUPLICATE KEY UPDATE created_at = {_NOW}"
     )
     ARTIFACT_STATE: str = "SELECT id, complete FROM lw_artifacts WHERE artifact_id = $1"
     ARTIFACT_ROW: str = "INSERT INTO lw_artifact_rows VALUES ($1, $2, $3) ON DUPLICATE KEY UPDATE data = VALUES(data)"
@@ -255,3 +304,60 @@ class MysqlStatements(Struct, frozen=True):
         "SELECT session_id FROM lw_sessions AS s WHERE window_start > position OR checkpoint >= position"
         " OR inbox_seq < (SELECT coalesce(max(seq), 0) FROM lw_inbox AS i WHERE i.`key` = s.`key`)"
     )
+    STRAYS: str = (
+        "SELECT count(*) FROM lw_records AS r WHERE NOT EXISTS (SELECT 1 FROM lw_sessions AS s WHERE s.`key` = r.`key`)"
+        " AND NOT EXISTS (SELECT 1 FROM lw_tombstones AS t WHERE t.`key` = r.`key` AND t.swept = 0)"
+    )
+
+    # --- figures, sizes, unreferenced artifacts ------------------------------------------------------------------------
+    FIGURES: str = (
+        "SELECT (SELECT count(*) FROM lw_records),"
+        " (SELECT CAST(coalesce(sum(length(body)), 0) AS SIGNED) FROM lw_records),"
+        " (SELECT count(*) FROM lw_inbox WHERE position IS NULL),"
+        " (SELECT count(*) FROM lw_inbox WHERE position IS NOT NULL),"
+        " (SELECT count(*) FROM lw_timers WHERE paused = 0), (SELECT count(*) FROM lw_timers WHERE paused <> 0),"
+        " (SELECT count(*) FROM lw_artifacts WHERE complete = 1),"
+        " (SELECT CAST(coalesce(sum(size), 0) AS SIGNED) FROM lw_artifacts WHERE complete = 1),"
+        " (SELECT count(*) FROM lw_tombstones), (SELECT max(version) FROM lw_schema)"
+    )
+    DISK: str = (
+        "SELECT CAST(coalesce(sum(data_length + index_length), 0) AS SIGNED), CAST(coalesce(sum(data_free), 0) AS SIGNED)"
+        f" FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ({_OURS})"
+    )
+    SIZES: str = (
+        "SELECT s.session_id,"
+        " CAST((SELECT coalesce(sum(length(body)), 0) FROM lw_records AS r WHERE r.`key` = s.`key`)"
+        " + (SELECT coalesce(sum(length(body)), 0) FROM lw_inbox AS i WHERE i.`key` = s.`key`)"
+        " + (SELECT coalesce(sum(size), 0) FROM lw_artifacts AS a WHERE a.`key` = s.`key`) AS SIGNED) FROM lw_sessions AS s"
+    )
+    STAMP_ARTIFACTS: str = f"UPDATE lw_artifacts SET created_at = {_NOW} WHERE created_at IS NULL"
+    OLD_ARTIFACTS: str = (
+        "SELECT a.id, a.artifact_id, s.session_id, s.`key`, s.position, a.complete FROM lw_artifacts AS a"
+        " JOIN lw_sessions AS s ON s.`key` = a.`key` WHERE a.created_at < $1 ORDER BY s.`key`"
+    )
+    NAMING_ARTIFACTS: str = (
+        "SELECT body FROM lw_records WHERE `key` = $1 AND position >= $2 AND position < $3"
+        " AND locate(_binary'art_', body) > 0"
+    )
+    # Whether a record from position $2 on, a waiting item or a timer of session $1 names $3.
+    REFERS: str = (
+        "SELECT 1 FROM lw_records WHERE `key` = $1 AND position >= $2 AND locate($3, body) > 0"
+        " UNION ALL SELECT 1 FROM lw_inbox WHERE `key` = $1 AND position IS NULL AND locate($3, body) > 0"
+        " UNION ALL SELECT 1 FROM lw_timers WHERE `key` = $1 AND locate($3, body) > 0"
+    )
+    HIDE_ARTIFACT: str = "UPDATE lw_artifacts SET complete = 0 WHERE id = $1 AND created_at < $2"
+    # Under its lock, so that whoever puts it again waits until this batch of its rows is gone.
+    HIDDEN_LOCKED: str = "SELECT 1 FROM lw_artifacts WHERE id = $1 AND complete = 0 AND created_at < $2 FOR UPDATE"
+    SWEEP_HIDDEN_ROWS: str = "DELETE FROM lw_artifact_rows WHERE id = $1 LIMIT 100"
+    ARTIFACT_ROW_LEFT: str = "SELECT 1 FROM lw_artifact_rows WHERE id = $1 LIMIT 1"
+    SWEEP_HIDDEN: str = "DELETE FROM lw_artifacts WHERE id = $1"
+    # Makes InnoDB's tables anew while others read and write them.
+    VACUUM: tuple[str, ...] = tuple([f"OPTIMIZE TABLE {name}" for name in tables_of(_DDL)])
+
+    # --- out of one store and into another -----------------------------------------------------------------------------
+    KNOWN_ITEMS: str = "SELECT item_id, position FROM lw_inbox WHERE `key` = $1 AND position IS NOT NULL"
+    TIMERS: str = "SELECT timer_id, due_at, body, paused FROM lw_timers WHERE `key` = $1"
+    ARTIFACTS_OF: str = (
+        "SELECT artifact_id, session_id, media_type, size, digest FROM lw_artifacts WHERE `key` = $1 AND complete = 1"
+    )
+    RESTORE_TIMER: str = "INSERT INTO lw_timers (`key`, timer_id, due_at, body, paused) VALUES ($1, $2, $3, $4, $5)"

@@ -21,6 +21,7 @@ from ..model.errors import (
     StoreUnavailableError,
     UsageError,
 )
+from .migration import complete_ddl
 from .postgres_statements import PostgresStatements
 from .server_dialect import PREFIX, Remedy, name_part, prefixed, text_in, text_out
 from .server_socket import close_without_loop
@@ -118,6 +119,11 @@ class PostgresDialect:
         return self._identity
 
     @property
+    def dump_program(self) -> str:
+        """See `ServerDialect.dump_program`."""
+        return "pg_dump"
+
+    @property
     def statements(self) -> PostgresStatements:
         """See `ServerDialect.statements`."""
         return self._statements
@@ -164,7 +170,8 @@ class PostgresDialect:
                 return StoreFullError(f"no space left on {place}; nothing was written; free space and resume")
             case asyncpg.UndefinedTableError() | asyncpg.UndefinedColumnError():
                 return StoreSchemaError(
-                    f"the tables of {place} do not fit this version: {error}", ddl=self._statements.DDL
+                    f"the tables of {place} do not fit this version ({error}); `loopwright db migrate` finds what is missing",
+                    ddl=complete_ddl(self._statements.SCHEMA),
                 )
             case asyncpg.DataError():
                 return UsageError(f"a value cannot be stored in {place}: {error}; nothing was written")

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from .derived import HEAD_COLUMNS
+from .migration import Migration, SchemaStep, SchemaWords, tables_of
 
 _NOW: Final = "EXTRACT(EPOCH FROM clock_timestamp())::double precision"
 _S: Final = ", ".join(f"s.{column.strip()}" for column in HEAD_COLUMNS.split(","))
@@ -58,7 +59,11 @@ written AS (
 SELECT session_id, position, epoch, inbox_seq, takeovers FROM moved"""
 
 _DDL: Final = """\
-CREATE TABLE IF NOT EXISTS lw_schema (version integer NOT NULL PRIMARY KEY, created_at double precision NOT NULL);
+CREATE TABLE IF NOT EXISTS lw_schema (
+    version integer NOT NULL PRIMARY KEY,
+    created_at double precision NOT NULL,
+    cleaned_at double precision
+);
 CREATE TABLE IF NOT EXISTS lw_owners (owner text COLLATE "C" NOT NULL PRIMARY KEY, expires double precision NOT NULL);
 CREATE TABLE IF NOT EXISTS lw_sessions (
     key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -115,6 +120,7 @@ CREATE TABLE IF NOT EXISTS lw_timers (
     timer_id text COLLATE "C" NOT NULL,
     due_at double precision NOT NULL,
     body bytea NOT NULL,
+    paused integer NOT NULL DEFAULT 0,
     PRIMARY KEY (key, timer_id)
 );
 CREATE INDEX IF NOT EXISTS lw_timers_due ON lw_timers (due_at);
@@ -126,7 +132,8 @@ CREATE TABLE IF NOT EXISTS lw_artifacts (
     media_type text NOT NULL,
     size bigint NOT NULL,
     digest text NOT NULL,
-    complete integer NOT NULL
+    complete integer NOT NULL,
+    created_at double precision
 );
 CREATE INDEX IF NOT EXISTS lw_artifacts_session ON lw_artifacts (key);
 CREATE TABLE IF NOT EXISTS lw_artifact_rows (id bigint NOT NULL, n integer NOT NULL, data bytea NOT NULL, PRIMARY KEY (id, n));
@@ -137,17 +144,61 @@ CREATE TABLE IF NOT EXISTS lw_tombstones (
 );
 """
 
+_HAS: Final = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('{}') AND attname = '{}' AND NOT attisdropped"
+
+_MIGRATIONS: Final = (
+    Migration(
+        version=2,
+        before=(
+            SchemaStep(
+                "ALTER TABLE lw_schema ADD COLUMN cleaned_at double precision", _HAS.format("lw_schema", "cleaned_at")
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_timers ADD COLUMN paused integer NOT NULL DEFAULT 0", _HAS.format("lw_timers", "paused")
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_artifacts ADD COLUMN created_at double precision",
+                _HAS.format("lw_artifacts", "created_at"),
+            ),
+        ),
+    ),
+)
+
+_WORDS: Final = SchemaWords(
+    ddl=_DDL,
+    version=2,
+    new=(
+        "INSERT INTO lw_schema (version, created_at, cleaned_at)"
+        f" SELECT {{version}}, {_NOW}, {_NOW} WHERE NOT EXISTS (SELECT 1 FROM lw_schema)"
+    ),
+    migrated=(
+        "INSERT INTO lw_schema (version, created_at, cleaned_at)"
+        f" VALUES ({{version}}, {_NOW}, {{cleaned}}) ON CONFLICT DO NOTHING"
+    ),
+    now=_NOW,
+    keep="a dump of the database",
+)
+
+_OURS: Final = ", ".join(f"'{name}'" for name in tables_of(_DDL))
+
 
 class PostgresStatements(Struct, frozen=True):
     """The SQL by purpose; see `server_dialect.Statements`."""
 
-    DDL: str = _DDL
-    TABLES: str = "SELECT 1 WHERE to_regclass('lw_schema') IS NOT NULL AND to_regclass('lw_tombstones') IS NOT NULL"
-    VERSION: str = "SELECT max(version) FROM lw_schema HAVING max(version) IS NOT NULL"
-    NOTE_VERSION: str = f"INSERT INTO lw_schema VALUES ($1, {_NOW}) ON CONFLICT DO NOTHING"
+    SCHEMA: SchemaWords = _WORDS
+    MIGRATIONS: tuple[Migration, ...] = _MIGRATIONS
+    """In order. A new version is one entry there, the same columns in the tables above, and the version of both."""
+    TABLES: str = (
+        "SELECT c.relname::text FROM pg_class AS c"
+        " WHERE starts_with(c.relname::text, 'lw_') AND c.relkind IN ('r', 'i') AND pg_table_is_visible(c.oid)"
+    )
+    VERSION: str = "SELECT max(version) FROM lw_schema"
+    UNCLEANED: str = "SELECT version FROM lw_schema WHERE cleaned_at IS NULL"
+    CLEANED: str = f"UPDATE lw_schema SET cleaned_at = {_NOW} WHERE version = $1"
     LOCK_SCHEMA: str = "SELECT 1 FROM pg_advisory_lock(hashtext('lw_schema'))"
     UNLOCK_SCHEMA: str = "SELECT pg_advisory_unlock(hashtext('lw_schema'))"
     BEGIN: str = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    BEGIN_DURABLE: str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on"
     COMMIT: str = "COMMIT"
     ROLLBACK: str = "ROLLBACK"
     BEGIN_READ: str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -188,8 +239,8 @@ class PostgresStatements(Struct, frozen=True):
     )
     TAKE_ITEM: str = "UPDATE lw_inbox SET position = $1, body = NULL WHERE key = $2 AND item_id = $3"
     PUT_TIMER: str = (
-        "INSERT INTO lw_timers VALUES ($1, $2, $3, $4)"
-        " ON CONFLICT (key, timer_id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body"
+        "INSERT INTO lw_timers (key, timer_id, due_at, body) VALUES ($1, $2, $3, $4)"
+        " ON CONFLICT (key, timer_id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body, paused = 0"
     )
     DROP_TIMER: str = "DELETE FROM lw_timers WHERE key = $1 AND timer_id = $2"
     BEAT: str = (
@@ -226,7 +277,7 @@ class PostgresStatements(Struct, frozen=True):
     )
     DUE: str = (
         "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t JOIN lw_sessions AS s ON s.key = t.key"
-        " WHERE t.due_at <= $2 AND s.min_format <= $3 AND s.agent_name = ANY($1::text[])"
+        " WHERE t.due_at <= $2 AND t.paused = 0 AND s.min_format <= $3 AND s.agent_name = ANY($1::text[])"
         " ORDER BY t.due_at, t.key, t.timer_id LIMIT $4"
     )
     RENEWED: str = "SELECT session_id, epoch, inbox_seq FROM lw_sessions WHERE session_id = ANY($1::text[])"
@@ -242,8 +293,9 @@ class PostgresStatements(Struct, frozen=True):
         " WHERE artifact_id = $1 AND complete = 1"
     )
     BEGIN_ARTIFACT: str = (
-        "INSERT INTO lw_artifacts (artifact_id, key, session_id, media_type, size, digest, complete)"
-        " SELECT $1, key, session_id, $3, $4, $5, 0 FROM lw_sessions WHERE session_id = $2 ON CONFLICT DO NOTHING"
+        "INSERT INTO lw_artifacts (artifact_id, key, session_id, media_type, size, digest, complete, created_at)"
+        f" SELECT $1, key, session_id, $3, $4, $5, 0, {_NOW} FROM lw_sessions WHERE session_id = $2"
+        " ON CONFLICT (artifact_id) DO UPDATE SET created_at = excluded.created_at"
     )
     ARTIFACT_STATE: str = "SELECT id, complete FROM lw_artifacts WHERE artifact_id = $1"
     ARTIFACT_ROW: str = (
@@ -278,3 +330,57 @@ class PostgresStatements(Struct, frozen=True):
         "SELECT session_id FROM lw_sessions AS s WHERE window_start > position OR checkpoint >= position"
         " OR inbox_seq < (SELECT coalesce(max(seq), 0) FROM lw_inbox AS i WHERE i.key = s.key)"
     )
+    STRAYS: str = (
+        "SELECT count(*) FROM lw_records AS r WHERE NOT EXISTS (SELECT 1 FROM lw_sessions AS s WHERE s.key = r.key)"
+        " AND NOT EXISTS (SELECT 1 FROM lw_tombstones AS t WHERE t.key = r.key AND t.swept = 0)"
+    )
+
+    # --- figures, sizes, unreferenced artifacts ------------------------------------------------------------------------
+    FIGURES: str = (
+        "SELECT (SELECT count(*) FROM lw_records), (SELECT coalesce(sum(octet_length(body)), 0)::bigint FROM lw_records),"
+        " (SELECT count(*) FROM lw_inbox WHERE position IS NULL),"
+        " (SELECT count(*) FROM lw_inbox WHERE position IS NOT NULL),"
+        " (SELECT count(*) FROM lw_timers WHERE paused = 0), (SELECT count(*) FROM lw_timers WHERE paused <> 0),"
+        " (SELECT count(*) FROM lw_artifacts WHERE complete = 1),"
+        " (SELECT coalesce(sum(size), 0)::bigint FROM lw_artifacts WHERE complete = 1),"
+        " (SELECT count(*) FROM lw_tombstones), (SELECT max(version) FROM lw_schema)"
+    )
+    DISK: str = (
+        "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint, 0 FROM pg_class AS c"
+        f" WHERE c.relname IN ({_OURS}) AND c.relkind = 'r' AND pg_table_is_visible(c.oid)"
+    )
+    SIZES: str = (
+        "SELECT s.session_id, ((SELECT coalesce(sum(octet_length(body)), 0) FROM lw_records AS r WHERE r.key = s.key)"
+        " + (SELECT coalesce(sum(octet_length(body)), 0) FROM lw_inbox AS i WHERE i.key = s.key)"
+        " + (SELECT coalesce(sum(size), 0) FROM lw_artifacts AS a WHERE a.key = s.key))::bigint FROM lw_sessions AS s"
+    )
+    STAMP_ARTIFACTS: str = f"UPDATE lw_artifacts SET created_at = {_NOW} WHERE created_at IS NULL"
+    OLD_ARTIFACTS: str = (
+        "SELECT a.id, a.artifact_id, s.session_id, s.key, s.position, a.complete FROM lw_artifacts AS a"
+        " JOIN lw_sessions AS s ON s.key = a.key WHERE a.created_at < $1 ORDER BY s.key"
+    )
+    NAMING_ARTIFACTS: str = "SELECT body FROM lw_records WHERE key = $1 AND position >= $2 AND position < $3 AND position('art_'::bytea IN body) > 0"
+    # Whether a record from position $2 on, a waiting item or a timer of session $1 names $3.
+    REFERS: str = (
+        "SELECT 1 FROM lw_records WHERE key = $1 AND position >= $2 AND position($3::bytea IN body) > 0"
+        " UNION ALL SELECT 1 FROM lw_inbox WHERE key = $1 AND position IS NULL AND position($3::bytea IN body) > 0"
+        " UNION ALL SELECT 1 FROM lw_timers WHERE key = $1 AND position($3::bytea IN body) > 0"
+    )
+    HIDE_ARTIFACT: str = "UPDATE lw_artifacts SET complete = 0 WHERE id = $1 AND created_at < $2"
+    # Under its lock, so that whoever puts it again waits until this batch of its rows is gone.
+    HIDDEN_LOCKED: str = "SELECT 1 FROM lw_artifacts WHERE id = $1 AND complete = 0 AND created_at < $2 FOR UPDATE"
+    SWEEP_HIDDEN_ROWS: str = (
+        "DELETE FROM lw_artifact_rows WHERE id = $1 AND n IN (SELECT n FROM lw_artifact_rows WHERE id = $1 LIMIT 100)"
+    )
+    ARTIFACT_ROW_LEFT: str = "SELECT 1 FROM lw_artifact_rows WHERE id = $1 LIMIT 1"
+    SWEEP_HIDDEN: str = "DELETE FROM lw_artifacts WHERE id = $1"
+    # Space is free for new rows then; to give more than the end of a table back to the system would keep everybody out.
+    VACUUM: tuple[str, ...] = (f"VACUUM (ANALYZE) {', '.join(tables_of(_DDL))}",)
+
+    # --- out of one store and into another -----------------------------------------------------------------------------
+    KNOWN_ITEMS: str = "SELECT item_id, position FROM lw_inbox WHERE key = $1 AND position IS NOT NULL"
+    TIMERS: str = "SELECT timer_id, due_at, body, paused FROM lw_timers WHERE key = $1"
+    ARTIFACTS_OF: str = (
+        "SELECT artifact_id, session_id, media_type, size, digest FROM lw_artifacts WHERE key = $1 AND complete = 1"
+    )
+    RESTORE_TIMER: str = "INSERT INTO lw_timers (key, timer_id, due_at, body, paused) VALUES ($1, $2, $3, $4, $5)"

@@ -39,6 +39,7 @@ from ..ports.store_admin import SchemaPolicy, StoreProblem, UncertainCall
 from . import ownership
 from .binding import LoopBinding
 from .derived import artifact_name, head_of
+from .migration import complete_ddl
 from .server_batch import (
     Batch,
     Fate,
@@ -52,6 +53,7 @@ from .server_dialect import ServerConnection, ServerDialect
 from .server_line import ServerLine
 from .server_plain import are_plain, committed, longest_lease, parameters, was_written
 from .server_reads import ServerReads
+from .server_schema import ServerSchema
 from .server_upkeep import ServerUpkeep
 from .slices import slices
 
@@ -89,12 +91,12 @@ class ServerStore(ServerUpkeep):
         sync: bool = True,
         busy_wait_s: float = 10.0,
     ) -> None:
-        self._dialect = dialect
+        super().__init__(dialect, ServerSchema(dialect, schema))
         self._owner = ownership.new_owner()
         self._queue: deque[ServerOffer | tuple[Job, asyncio.Future[Any]]] = deque()
         self._binding = LoopBinding(f"store {dialect.place}", self._forget)
         self._renewing: dict[asyncio.AbstractEventLoop, ServerLine] = {}
-        self._new_line = partial(ServerLine, dialect, schema, sync=sync, patience_s=busy_wait_s)
+        self._new_line = partial(ServerLine, dialect, self._schema, sync=sync, patience_s=busy_wait_s)
         self._writing, self._reading = self._new_line(), self._new_line()
         self._worker: asyncio.Task[None] | None = None
         self._readers: set[asyncio.Task[Any]] = set()
@@ -192,7 +194,7 @@ class ServerStore(ServerUpkeep):
 
     def ddl(self) -> str:
         """The complete, idempotent script that makes the tables of this version."""
-        return self._dialect.statements.DDL
+        return complete_ddl(self._dialect.statements.SCHEMA)
 
     def check(self) -> Awaitable[Sequence[StoreProblem]]:
         """See `StoreAdmin.check`. Reads the numbers of all records."""
@@ -202,8 +204,7 @@ class ServerStore(ServerUpkeep):
         """See `StoreAdmin.delete`."""
         needs = Needs(sessions={session_id}, families={session_id})
         count: int = await self._offer(session_id, lambda rules: rules.delete(session_id, cascade), needs)
-        while await self._job(self._sweep):
-            pass
+        await self._sweep_deleted()
         return count
 
     def uncertain_calls(self) -> Awaitable[Sequence[UncertainCall]]:
@@ -214,10 +215,11 @@ class ServerStore(ServerUpkeep):
         """Finishes what was offered, gives up this owner's leases and closes; safe to call twice."""
         if self._binding.closed:
             return
-        try:
-            await asyncio.shield(self._job(self._give_up))
-        except LoopwrightError:
-            pass  # leases that cannot be given back expire; the connections are closed in any case
+        if self._held or self._renewing or self._worker is not None:  # who wrote nothing holds nothing
+            try:
+                await asyncio.shield(self._job(self._give_up))
+            except LoopwrightError:
+                pass  # leases that cannot be given back expire; the connections are closed in any case
         self._binding.closed = True
         await asyncio.gather(*self._readers, return_exceptions=True)
         await self._writing.close()
@@ -386,16 +388,23 @@ class ServerStore(ServerUpkeep):
         return outcomes
 
     def _read(self, read: Callable[[ServerReads], Awaitable[T]]) -> Awaitable[T]:
+        return self._reading_does(lambda connection: read(ServerReads(connection, self._dialect.statements)))
+
+    def _reading_does(self, work: Callable[[ServerConnection], Awaitable[T]]) -> Awaitable[T]:
         loop = self._binding.enter()
-
-        async def work(connection: ServerConnection) -> T:
-            return await read(ServerReads(connection, self._dialect.statements))
-
         # A task of its own: a caller that is cancelled must not leave half an answer in the connection.
         task: asyncio.Task[T] = loop.create_task(self._reading.do(work), context=contextvars.Context())
         self._readers.add(task)
         task.add_done_callback(self._read_is_over)
         return asyncio.shield(task)
+
+    async def _aside(self, work: Callable[[ServerConnection], Awaitable[T]]) -> T:
+        self._binding.enter()
+        line = self._new_line()
+        try:
+            return await line.do(work)
+        finally:
+            await line.close()
 
     def _read_is_over(self, task: asyncio.Task[Any]) -> None:
         self._readers.discard(task)
@@ -411,6 +420,10 @@ class ServerStore(ServerUpkeep):
             await ServerReads(connection, statements).lookup(made.session_id, None)  # says why
             raise StoreUnavailableError(f"artifact {made.artifact_id!r} could not be begun; try again")
         return rows[0][0], bool(rows[0][1])
+
+    async def _sweep_deleted(self) -> None:
+        while await self._job(self._sweep):
+            pass
 
     async def _sweep(self, connection: ServerConnection) -> bool:
         """Removes one batch of rows of a deleted session; False when nothing is left to remove."""

@@ -177,12 +177,12 @@ class Batch:
             await connection.run(sql.DELETE_SESSION, gone)
         made = [one for id_, one in data.sessions.items() if id_ not in self._before]
         if made:
-            await connection.run_many(sql.INSERT_SESSION, [_new_row(one.head) for one in made])
+            await connection.run_many(sql.INSERT_SESSION, [new_row(one.head) for one in made])
             for session_id, key in await connection.rows(sql.KEYS, [one.head.session_id for one in made]):
                 self._keys[session_id] = key
         moved = [one for id_, one in data.sessions.items() if id_ in self._before and self._moved(id_, one)]
         if moved:
-            await connection.run_many(sql.MOVE_HEAD, [_row(self._keys[one.head.session_id], one) for one in moved])
+            await connection.run_many(sql.MOVE_HEAD, [moved_row(self._keys[one.head.session_id], one) for one in moved])
         orphans = [one for one in moved if one.head.parent_id != self._before[one.head.session_id][0].parent_id]
         for one in orphans:
             await connection.run(sql.ORPHAN, self._keys[one.head.session_id])
@@ -333,7 +333,7 @@ def _counts(head: Head) -> tuple[Any, ...]:
     return (*usage[:-1], int(head.usage.estimated))
 
 
-def _row(key: int, one: SessionData) -> tuple[Any, ...]:
+def moved_row(key: int, one: SessionData) -> tuple[Any, ...]:
     """The values of `MOVE_HEAD`."""
     head = one.head
     return (
@@ -355,7 +355,7 @@ def _row(key: int, one: SessionData) -> tuple[Any, ...]:
     )
 
 
-def _new_row(head: Head) -> tuple[Any, ...]:
+def new_row(head: Head) -> tuple[Any, ...]:
     """The values of `INSERT_SESSION`."""
     return (
         head.session_id,

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Final, Protocol, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from ..model.errors import ConfigError, LoopwrightError
+from .migration import Migration, SchemaWords
 
 S = TypeVar("S", bound=Struct)
 
@@ -46,12 +47,20 @@ def prefixed(plain: S, prefix: str) -> S:
     """The statements with tables whose names begin with `prefix`."""
     if prefix == PREFIX:
         return plain
-    renamed: dict[str, Any] = {}
-    for name, value in structs.asdict(plain).items():
-        texts = (value,) if isinstance(value, str) else value
-        changed = tuple([text.replace(PREFIX, prefix) for text in texts])
-        renamed[name] = changed[0] if isinstance(value, str) else changed
-    return structs.replace(plain, **renamed)
+    renamed: S = _renamed(plain, prefix)
+    return renamed
+
+
+def _renamed(value: Any, prefix: str) -> Any:
+    match value:
+        case str():
+            return value.replace(PREFIX, prefix)
+        case tuple():
+            return tuple([_renamed(one, prefix) for one in value])  # pyright: ignore[reportUnknownVariableType]
+        case Struct():
+            return type(value)(**{name: _renamed(getattr(value, name), prefix) for name in value.__struct_fields__})
+        case _:
+            return value
 
 
 class ServerConnection(Protocol):
@@ -93,13 +102,18 @@ class Remedy(Enum):
 class Statements(Protocol):
     """The SQL of a dialect, by purpose; parameters stand in the order that `server_batch` and `server_reads` give them."""
 
-    DDL: str
+    SCHEMA: SchemaWords
+    MIGRATIONS: tuple[Migration, ...]
     TABLES: str
+    """The names of all our tables and indexes that are there, or more."""
     VERSION: str
-    NOTE_VERSION: str
+    UNCLEANED: str
+    CLEANED: str
     LOCK_SCHEMA: str
     UNLOCK_SCHEMA: str
     BEGIN: str
+    BEGIN_DURABLE: str
+    """Its commit reaches the disk, whatever the connection is set to."""
     COMMIT: str
     ROLLBACK: str
     BEGIN_READ: str
@@ -148,6 +162,26 @@ class Statements(Protocol):
     LEFT_OVER: tuple[str, ...]
     GAPS: str
     HEADS_ASTRAY: str
+    STRAYS: str
+    FIGURES: str
+    DISK: str
+    """Bytes of our tables on disk, and how many of them are known to be free."""
+    SIZES: str
+    STAMP_ARTIFACTS: str
+    OLD_ARTIFACTS: str
+    NAMING_ARTIFACTS: str
+    REFERS: str
+    HIDE_ARTIFACT: str
+    HIDDEN_LOCKED: str
+    SWEEP_HIDDEN_ROWS: str
+    ARTIFACT_ROW_LEFT: str
+    SWEEP_HIDDEN: str
+    VACUUM: tuple[str, ...]
+    """Each a statement outside of transactions, while others read and write."""
+    KNOWN_ITEMS: str
+    TIMERS: str
+    ARTIFACTS_OF: str
+    RESTORE_TIMER: str
 
 
 class ServerDialect(Protocol):
@@ -161,6 +195,11 @@ class ServerDialect(Protocol):
     @property
     def identity(self) -> str:
         """Equal for two dialect objects exactly when they reach the same tables, as far as their DSNs say."""
+        ...
+
+    @property
+    def dump_program(self) -> str:
+        """What copies a database of this kind."""
         ...
 
     @property

@@ -1,23 +1,23 @@
 """One connection to a server, made when it is needed and made again when it is lost.
 
-Owns: connecting, the schema's check on the first connection, trying again, one user at a time. Must not know: sessions.
-Read next: `server.py`.
+Owns: connecting, trying again, one user at a time. Must not know: sessions.
+Read next: `server.py`, `server_schema.py` for what the first connection looks at.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
-from ..model.errors import LoopwrightError, StoreSchemaError, StoreUnavailableError
+from ..model.errors import LoopwrightError, StoreUnavailableError
 from ..ports.ambient import RealAmbient
-from ..ports.store_admin import SchemaPolicy
-from .server_dialect import Remedy, ServerConnection, ServerDialect
+from .server_dialect import Remedy, ServerConnection, ServerDialect, Statements
+from .server_schema import ServerSchema
 
 T = TypeVar("T")
 
-SCHEMA_VERSION: Final = 1
 FIRST_WAIT_S: Final = 0.02
 LAST_WAIT_S: Final = 0.5
 
@@ -25,13 +25,12 @@ LAST_WAIT_S: Final = 0.5
 class ServerLine:
     """Gives its connection to one piece of work after the other."""
 
-    def __init__(self, dialect: ServerDialect, schema: SchemaPolicy, *, sync: bool, patience_s: float) -> None:
+    def __init__(self, dialect: ServerDialect, schema: ServerSchema, *, sync: bool, patience_s: float) -> None:
         self._dialect = dialect
         self._schema = schema
         self._sync = sync
         self._patience_s = patience_s
         self._connection: ServerConnection | None = None
-        self._is_prepared = False
         self._lock = asyncio.Lock()
         self._ambient = RealAmbient()
 
@@ -91,42 +90,12 @@ class ServerLine:
 
     async def _connected(self) -> ServerConnection:
         connection = await self._dialect.connect(sync=self._sync)
-        if not self._is_prepared:
-            try:
-                await self._prepare(connection)
-            except BaseException:
-                connection.terminate()
-                raise
-            self._is_prepared = True
-        return connection
-
-    async def _prepare(self, connection: ServerConnection) -> None:
-        sql, place = self._dialect.statements, self._dialect.place
-        if await self._is_current(connection):
-            return
-        if self._schema is not SchemaPolicy.AUTO_CREATE:
-            raise StoreSchemaError(f"{place} lacks our tables and schema is VERIFY; run this script", ddl=sql.DDL)
-        await connection.rows(sql.LOCK_SCHEMA)
         try:
-            if not await self._is_current(connection):
-                for statement in sql.DDL.split(";\n"):
-                    if statement.strip():
-                        await connection.run(statement)
-                await connection.run(sql.NOTE_VERSION, SCHEMA_VERSION)
-        finally:
-            await connection.rows(sql.UNLOCK_SCHEMA)
-
-    async def _is_current(self, connection: ServerConnection) -> bool:
-        sql = self._dialect.statements
-        if not await connection.rows(sql.TABLES):
-            return False
-        rows = await connection.rows(sql.VERSION)
-        found = rows[0][0] if rows else None
-        if found is not None and found > SCHEMA_VERSION:
-            raise StoreSchemaError(
-                f"{self._dialect.place} has tables of version {found}, this program knows {SCHEMA_VERSION}; upgrade it"
-            )
-        return found is not None
+            await self._schema.prepare(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
 
     async def _rolled_back(self, connection: ServerConnection) -> None:
         try:
@@ -138,3 +107,15 @@ class ServerLine:
         if self._connection is connection:
             self._connection = None
         connection.terminate()
+
+
+@asynccontextmanager
+async def transaction(connection: ServerConnection, begin: str, sql: Statements) -> AsyncGenerator[None]:
+    """A transaction that is committed at the block's end and rolled back by an error of ours; others are the line's."""
+    await connection.run(begin)
+    try:
+        yield
+    except LoopwrightError:
+        await connection.run(sql.ROLLBACK)
+        raise
+    await connection.run(sql.COMMIT)

@@ -57,17 +57,18 @@ class ServerReads:
 
     async def lookup(self, session_id: str, item_id: str | None) -> Lookup:
         """See `Store.lookup`."""
+        found, _ = await self.snapshot(lambda: self.found(session_id, item_id))
+        return found
 
-        async def read() -> Lookup:
-            head, key = await self._head(session_id)
-            items = [InboxItem(*row) for row in await self._connection.rows(self._sql.WAITING, key)]
-            position = None
-            if item_id is not None:
-                found = await self._connection.rows(self._sql.ITEM_POSITION, key, item_id)
-                position = found[0][0] if found else None
-            return Lookup(head, tuple(items), position)
-
-        return await self.snapshot(read)
+    async def found(self, session_id: str, item_id: str | None) -> tuple[Lookup, int]:
+        """See `Store.lookup`; and the number that the session's other rows refer to. Inside a snapshot."""
+        head, key = await self._head(session_id)
+        items = [InboxItem(*row) for row in await self._connection.rows(self._sql.WAITING, key)]
+        position = None
+        if item_id is not None:
+            found = await self._connection.rows(self._sql.ITEM_POSITION, key, item_id)
+            position = found[0][0] if found else None
+        return Lookup(head, tuple(items), position), key
 
     async def heads(self, query: SessionQuery) -> Sequence[Head]:
         """See `Store.list`."""
@@ -126,6 +127,12 @@ class ServerReads:
         for (session_id,) in await self._connection.rows(self._sql.HEADS_ASTRAY):
             what = "window start, checkpoint or inbox count of the head do not fit its journal"
             found.append(StoreProblem(session_id, what, todo))
+        for (count,) in await self._connection.rows(self._sql.STRAYS):
+            if count:
+                what = f"{count} records belong to no session"
+                found.append(
+                    StoreProblem(None, what, "they do no harm; copy the sessions to a new database to lose them")
+                )
         return found
 
     async def _head(self, session_id: str) -> tuple[Head, int]:

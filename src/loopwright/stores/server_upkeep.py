@@ -1,56 +1,101 @@
-"""What operators cannot do yet with a store on a server: each call says so, and what to use instead.
+"""What operators do with a store on a server: which call runs on which connection.
 
-Owns: these errors. Must not know: any server. Nothing is read or written here.
-Read next: `ports/store_upkeep.py`, `ports/store_transfer.py`.
+Owns: `StoreUpkeep` and `StoreTransfer` of `ServerStore`. Must not know: SQL, any server.
+Read next: `server_space.py`, `server_transfer.py`; `server.py` for the connections.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
 
 from ..model.errors import ConfigError
 from ..ports.store import Head
 from ..ports.store_transfer import Inventory, SessionImage
 from ..ports.store_upkeep import Reclaimed, StoreFigures
+from . import server_space, server_transfer
+from .server_dialect import ServerConnection, ServerDialect
+from .server_schema import ServerSchema
+
+T = TypeVar("T")
 
 
-class ServerUpkeep:
-    """The parts of upkeep and transfer that this version has for files and memory only."""
+class ServerUpkeep(ABC):
+    """Upkeep and transfer over three kinds of connection, which the store brings."""
+
+    def __init__(self, dialect: ServerDialect, schema: ServerSchema) -> None:
+        self._dialect = dialect
+        self._schema = schema
+
+    @abstractmethod
+    def _reading_does(self, work: Callable[[ServerConnection], Awaitable[T]]) -> Awaitable[T]:
+        """On the connection that reads."""
+
+    @abstractmethod
+    def _job(self, job: Callable[[ServerConnection], Awaitable[Any]]) -> Awaitable[Any]:
+        """On the connection that writes, in line with commits; done again from its start after a lost connection."""
+
+    @abstractmethod
+    async def _aside(self, work: Callable[[ServerConnection], Awaitable[T]]) -> T:
+        """On a connection of its own, for what takes long."""
+
+    @abstractmethod
+    async def _sweep_deleted(self) -> None:
+        """Removes what deletions left."""
 
     def figures(self) -> Awaitable[StoreFigures]:
-        """Raises `ConfigError`."""
-        raise _not_yet("figures", "ask the server for the sizes of our tables")
+        """See `StoreUpkeep.figures`."""
+
+        async def read(connection: ServerConnection) -> StoreFigures:
+            left = [one for _, steps in await self._schema.cleanup(connection) for one in steps]
+            return await server_space.figures(connection, self._dialect.statements, left)
+
+        return self._reading_does(read)
 
     def session_sizes(self) -> Awaitable[dict[str, int]]:
-        """Raises `ConfigError`."""
-        raise _not_yet("sizes of sessions", "ask the server for the sizes of our tables")
+        """See `StoreUpkeep.session_sizes`."""
+        return self._reading_does(lambda connection: server_space.session_sizes(connection, self._dialect.statements))
 
-    def sweep_artifacts(self, older_than: float) -> Awaitable[int]:
-        """Raises `ConfigError`."""
-        raise _not_yet("sweeping artifacts", "they go with their sessions")
+    async def sweep_artifacts(self, older_than: float) -> int:
+        """See `StoreUpkeep.sweep_artifacts`. Ages are by the server's clock."""
+        sql = self._dialect.statements
+        await self._job(lambda connection: connection.run(sql.STAMP_ARTIFACTS))
+        count = 0
+        for one in await self._aside(lambda connection: server_space.spare_artifacts(connection, sql, older_than)):
+            # One short transaction each, so that commits get their turn between them.
+            if await self._job(partial(server_space.hide_artifact, one, older_than, sql)):
+                count += 1
+                while await self._job(partial(server_space.remove_hidden, one, older_than, sql)):
+                    pass
+        return count
 
-    def vacuum(self) -> Awaitable[Reclaimed]:
-        """Raises `ConfigError`."""
-        raise _not_yet("vacuum", "the server does that by itself, or by its own command")
+    async def vacuum(self) -> Reclaimed:
+        """See `StoreUpkeep.vacuum`. By the server's own command for tables that are in use."""
+        await self._sweep_deleted()
+        return await self._aside(partial(server_space.vacuum, self._dialect.statements))
 
-    def checkpoint(self) -> Awaitable[Reclaimed]:
-        """Raises `ConfigError`."""
-        raise _not_yet("checkpoint", "the server does that by itself")
+    async def checkpoint(self) -> Reclaimed:
+        """See `StoreUpkeep.checkpoint`: does nothing, since the server's log is the server's own business."""
+        size = await self._reading_does(partial(server_space.size_on_disk, self._dialect.statements))
+        return Reclaimed(size, size)
 
-    def backup(self, target: str | os.PathLike[str], *, replace: bool = False) -> Awaitable[int]:
-        """Raises `ConfigError`."""
-        raise _not_yet("backup", "use the server's own, for example pg_dump or mariadb-dump")
+    async def backup(self, target: str | os.PathLike[str], *, replace: bool = False) -> int:
+        """Raises `ConfigError`: the server's own tools copy it. No file is made or touched."""
+        del target, replace
+        raise ConfigError(
+            f"{self._dialect.place} is on a server, which has no file to copy: use {self._dialect.dump_program} for the"
+            " database, or `loopwright db export` for sessions"
+        )
 
     def inventory(self, session_id: str) -> Awaitable[Inventory]:
-        """Raises `ConfigError`."""
-        raise _not_yet("export", "use the server's own backup")
+        """See `StoreTransfer.inventory`."""
+        sql = self._dialect.statements
+        return self._reading_does(lambda connection: server_transfer.inventory(connection, sql, session_id))
 
     def restore(self, image: SessionImage) -> Awaitable[Head]:
-        """Raises `ConfigError`."""
-        raise _not_yet("import", "import into a file and serve it from there")
-
-
-def _not_yet(what: str, instead: str) -> Any:
-    return ConfigError(f"{what}: not for database servers in this version; {instead}")
+        """See `StoreTransfer.restore`. One transaction, in which commits wait for it."""
+        asked: list[Head] = []
+        return self._job(partial(server_transfer.restore, image, asked, self._dialect.statements))

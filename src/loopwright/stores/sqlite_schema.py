@@ -24,7 +24,6 @@ from .sqlite_statements import IS_CURRENT
 if TYPE_CHECKING:
     from . import sqlite_migrations as migrations
     from .migration import Migration
-    from .sqlite_migrations import SchemaGap
 else:
     # A file that is as this version wants it, as nearly every one is, needs no migration.
     migrations = Late("loopwright.stores.sqlite_migrations")
@@ -165,7 +164,7 @@ def _prepare(connection: apsw.Connection, file: DatabaseFile, policy: SchemaPoli
         if gap.broken and not repair:
             raise StoreSchemaError(gap.broken, ddl=gap.ddl)
         if not create:
-            raise StoreSchemaError(_lacking(file.path, gap), ddl=gap.ddl)
+            raise StoreSchemaError(gap.lacking(file.path), ddl=gap.ddl)
         _run(connection, file, repair=repair)
     if repair:
         migrations.clean_up(connection, file.steps)
@@ -193,11 +192,3 @@ def _run(connection: apsw.Connection, file: DatabaseFile, *, repair: bool) -> No
         if connection.in_transaction:
             statements(connection)("ROLLBACK")
         raise
-
-
-def _lacking(path: str, gap: SchemaGap) -> str:
-    if gap.names or gap.version is None:
-        what = f"lacks {', '.join(gap.names) or 'the version row of lw_schema'}"
-    else:
-        what = f"has tables of version {gap.version}, which is older than this loopwright,"
-    return f"{path} {what} and schema is VERIFY; run `loopwright db migrate`, or this script"

@@ -144,7 +144,7 @@ async def test_a_newer_schema_is_refused(mariadb: str) -> None:
     store = open_store(mariadb)
     await store.create(new_session())
     await store.aclose()
-    await ask(mariadb, "INSERT INTO lw_schema VALUES (99, 0)")
+    await ask(mariadb, "INSERT INTO lw_schema (version, created_at) VALUES (99, 0)")
     error = await first_error(mariadb)
     assert isinstance(error, StoreSchemaError)
     assert "99" in str(error)

@@ -2,160 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import io
 import json
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from tests.scenario.upkeep.any_session import bodies, exported, imported, parts, said
 
 from loopwright import StatefulAgentLoop
-from loopwright.engine.exporting import Exporter
-from loopwright.engine.importing import Importer, ImportReport
+from loopwright.engine.importing import Importer
 from loopwright.engine.session_lines import ItemLine, RecordLine, body_of, read_line, written_with
 from loopwright.model.archive_errors import ExportFileError
-from loopwright.model.codec import encode_record
 from loopwright.model.errors import LoopwrightError, SessionExistsError
-from loopwright.model.messages import UserMessage
-from loopwright.model.records import SessionCreated, UserMessageAdded
-from loopwright.model.usage import Usage
-from loopwright.ports.artifact import Artifact
-from loopwright.ports.store import ClaimQuery, EncodedRecord, Head, InboxItem, SessionQuery
-from loopwright.ports.store_admin import SessionStore
-from loopwright.ports.store_transfer import Inventory, KnownItem, SessionImage, StoredTimer
+from loopwright.model.records import SessionCreated
+from loopwright.ports.store import ClaimQuery, EncodedRecord, Head, SessionQuery
+from loopwright.ports.store_transfer import Inventory, SessionImage, StoredTimer
 from loopwright.stores.memory import MemoryStore
 from loopwright.stores.sqlite import SqliteStore
-
-# --- any session ----------------------------------------------------------------------------------------------------------
-
-names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=8)
-said = st.text(st.characters(), max_size=20)  # surrogates and NUL included
-bodies = st.one_of(
-    st.binary(max_size=30), st.sampled_from([b'{"a": 1.50}', b" {}", b"1,2", b'"\\ud800"', b"NaN", b"\n"])
-)
-times = st.floats(0, 4e9)
-counts = st.integers(0, 2**40)
-
-
-@st.composite
-def images(draw: Any, session_id: str) -> SessionImage:
-    first = SessionCreated(session_id, draw(names), draw(st.none() | said), {draw(names): draw(said)})
-    later = [UserMessageAdded(UserMessage(text)) for text in draw(st.lists(said, max_size=4))]
-    records = tuple(EncodedRecord(*_parts(record, draw(times))) for record in [first, *later])
-    waiting = draw(st.lists(st.tuples(names, names, bodies, times), max_size=3, unique_by=lambda one: one[0]))
-    known = sorted(set(draw(st.lists(names, max_size=3))) - {one[0] for one in waiting})
-    due = draw(st.dictionaries(names, st.tuples(times, bodies), max_size=2))
-    blobs = [*dict.fromkeys(draw(st.lists(st.binary(max_size=40), max_size=2))), *draw(_LARGE)]
-    artifacts = [_artifact(session_id, data) for data in blobs]
-    order = sorted(range(len(blobs)), key=lambda n: artifacts[n].artifact_id)
-    head = Head(
-        session_id=session_id,
-        position=len(records),
-        window_start=draw(st.integers(0, len(records))),
-        checkpoint=draw(st.none() | st.integers(0, len(records) - 1)),
-        epoch=draw(counts),
-        owner=None,
-        expires_in_s=0.0,
-        inbox_seq=len(waiting) + draw(counts),
-        takeovers=draw(counts),
-        agent_name=draw(names),
-        kind=draw(names),
-        parent_id=draw(st.none() | names),
-        lifecycle=draw(st.sampled_from(["ephemeral", "linked", "detached"])),
-        title=draw(names),
-        min_format=1,
-        status=draw(st.sampled_from(["idle", "running", "waiting"])),
-        created_at=draw(times),
-        updated_at=draw(times),
-        sends=draw(counts),
-        usage=Usage(draw(counts), draw(counts), calls=draw(counts), estimated=draw(st.booleans())),
-    )
-    return SessionImage(
-        Inventory(
-            head,
-            tuple(InboxItem(one, kind, body, at, n) for n, (one, kind, body, at) in enumerate(waiting, 1)),
-            tuple(KnownItem(one, draw(st.integers(0, len(records)))) for one in known),
-            tuple(StoredTimer(timer_id, at, body, draw(st.booleans())) for timer_id, (at, body) in sorted(due.items())),
-            tuple(artifacts[n] for n in order),
-        ),
-        records,
-        tuple(blobs[n] for n in order),
-    )
-
-
-_LARGE = st.sampled_from([[], [b"large \xff" * 60_000]])
-
-
-def _parts(record: Any, at: float) -> tuple[str, int, float, bytes]:
-    kind, version, body = encode_record(record)
-    return kind, version, at, body
-
-
-def _artifact(session_id: str, data: bytes) -> Artifact:
-    digest = hashlib.sha256(data).hexdigest()
-    name = hashlib.sha256(f"{session_id} {digest}".encode()).hexdigest()[:32]
-    return Artifact(f"art_{name}", session_id, "text/plain", len(data), digest)
-
-
-# --- out and in ------------------------------------------------------------------------------------------------------------
-
-
-async def exported(store: SessionStore, *session_ids: str) -> bytes:
-    out = io.BytesIO()
-    await Exporter(store, out.write).run(session_ids or None, library="test", at=1.0)
-    return out.getvalue()
-
-
-async def imported(store: SessionStore, data: bytes, **options: bool) -> ImportReport:
-    return await Importer(store, **options).run(io.BytesIO(data))
-
-
-Open = Callable[[Path], SessionStore]
-
-
-def in_memory(place: Path) -> SessionStore:
-    return MemoryStore()
-
-
-def in_a_file(place: Path) -> SessionStore:
-    return SqliteStore(place, durability="relaxed")
-
-
-@pytest.mark.parametrize("first, second", [(in_memory, in_a_file), (in_a_file, in_memory), (in_a_file, in_a_file)])
-@given(image=images("s-1"), other=images("s-2"))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
-def test_what_is_exported_and_imported_is_exported_the_same(
-    first: Open, second: Open, image: SessionImage, other: SessionImage
-) -> None:
-    async def there_and_back(place: Path) -> None:
-        one, two = first(place / "one.db"), second(place / "two.db")
-        # Armed timers are paused by the import, so the second journey starts with paused ones.
-        for each in (image, other):
-            timers = tuple(structs.replace(timer, paused=True) for timer in each.inventory.timers)
-            await one.restore(structs.replace(each, inventory=structs.replace(each.inventory, timers=timers)))
-        data = await exported(one)
-        data.decode("utf-8")
-        report = await imported(two, data)
-        assert sorted(report.sessions) == ["s-1", "s-2"]
-        assert await exported(two) == data
-        for name in ("s-1", "s-2"):
-            assert await two.inventory(name) == await one.inventory(name)
-            assert list(await two.read(name)) == list(await one.read(name))
-            for artifact in (await one.inventory(name)).artifacts:
-                assert await two.read_artifact(artifact.artifact_id) == await one.read_artifact(artifact.artifact_id)
-        assert list(await two.check()) == []
-        for store in (one, two):
-            await store.aclose()
-
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(there_and_back(Path(folder)))
 
 
 @given(body=bodies | st.builds(lambda text: json.dumps({"text": text}).encode(), said))
@@ -230,7 +97,7 @@ async def test_an_interrupted_session_is_interrupted_where_it_arrives() -> None:
 
 
 def _with_timer() -> SessionImage:
-    record = EncodedRecord(*_parts(SessionCreated("s", "a"), 1.0))
+    record = EncodedRecord(*parts(SessionCreated("s", "a"), 1.0))
     head = Head(
         session_id="s", position=1, window_start=0, checkpoint=None, epoch=3, owner="gone", expires_in_s=0.0, inbox_seq=0,
         takeovers=0, agent_name="a", kind="agent", parent_id=None, lifecycle="linked", title="", min_format=1,

@@ -1,0 +1,90 @@
+"""`loopwright db` on a server's address: the same commands as on a file, and what the server does by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.contract.stores.later_server_schema import run
+from tests.scenario.cli.command_line import CommandLine
+from tests.servers import client
+
+HISTORY = Path(__file__).parents[2] / "history"
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def dsn(request: pytest.FixtureRequest) -> Iterator[str]:
+    with client.shared(request.param).database() as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def filled(without_model: CommandLine, dsn: str) -> CommandLine:
+    """A store with three sessions."""
+    for text in ("good morning", "hello", "more"):
+        assert without_model("run", text, "--model", "echo:", "--db", dsn).code == 0
+    return without_model
+
+
+def test_the_printed_script_makes_a_store_that_is_checked_as_sound(without_model: CommandLine, dsn: str) -> None:
+    lacking = without_model("db", "stats", "--db", dsn)
+    assert (lacking.code, "lacks lw_schema" in lacking.err) == (5, True)
+    script = without_model("db", "ddl", "--db", dsn).out
+    for _ in range(2):
+        asyncio.run(run(dsn, script))
+    assert without_model("db", "check", "--db", dsn, "--json").json == {"ok": True, "problems": []}
+
+
+def test_the_script_is_printed_without_a_server(without_model: CommandLine) -> None:
+    for scheme in ("postgresql", "mysql"):
+        done = without_model("db", "ddl", "--db", f"{scheme}://nobody@127.0.0.1:1/nowhere?prefix=our_")
+        assert (done.code, "CREATE TABLE IF NOT EXISTS our_records" in done.out, "lw_" in done.out) == (0, True, False)
+
+
+def test_stats_vacuum_and_prune(filled: CommandLine, dsn: str) -> None:
+    found = filled("db", "stats", "--db", dsn, "--json").json
+    assert (found["sessions"], found["by_status"], found["records"]) == (3, {"idle": 3}, 15)
+    shown = [line.split()[:1] for line in filled("db", "stats", "--db", dsn).out.splitlines()]
+    assert (["tables"] in shown, ["log"] in shown) == (True, False)
+    assert filled("db", "prune", "--keep", "2", "--yes", "--db", dsn, "--json").json["deleted"] == 1
+    assert filled("db", "prune", "--max-size", "1B", "--yes", "--db", dsn, "--json").json["deleted"] == 2
+    assert filled("db", "vacuum", "--db", dsn, "--json").json["before"] > 0
+    assert filled("db", "stats", "--db", dsn, "--json").json["tombstones"] == 3
+
+
+def test_what_is_exported_to_a_file_comes_back_into_other_tables(filled: CommandLine, dsn: str) -> None:
+    assert filled("db", "export", "-o", "all.jsonl", "--db", dsn).code == 0
+    other = f"{dsn}?prefix=other_"
+    assert filled("db", "import", "all.jsonl", "--db", other, "--json").json["records"] == 15
+    assert filled("db", "import", "all.jsonl", "--db", other).code == 2
+    assert filled("run", "again", "--session", "last", "--model", "echo:", "--db", other).out == "again\n"
+
+
+def test_what_the_server_does_by_itself_is_said(filled: CommandLine, dsn: str) -> None:
+    copied = filled("db", "backup", "copy.db", "--db", dsn)
+    assert (copied.code, "-dump" in copied.err or "pg_dump" in copied.err) == (2, True)
+    assert not (filled.folder / "copy.db").exists()
+    log = filled("db", "checkpoint", "--db", dsn)
+    assert (log.code, "is on a server, which copies its log by itself" in log.err) == (2, True)
+
+
+def test_a_store_of_an_older_version_is_migrated_when_it_is_asked_for(without_model: CommandLine, dsn: str) -> None:
+    kind = "postgres" if dsn.startswith("postgresql:") else "mysql"
+    asyncio.run(run(dsn, (HISTORY / f"{kind}_schema_1.sql").read_text("ascii")))
+    refused = without_model("sessions", "list", "--db", dsn)
+    assert (refused.code, f"`loopwright db migrate --db {dsn}` brings it to this version" in refused.err) == (5, True)
+    dry = without_model("db", "migrate", "--db", dsn, "--dry-run")
+    assert (dry.code, "ADD COLUMN paused" in dry.out, "nothing was changed" in dry.err) == (0, True, True)
+    done = without_model("db", "migrate", "--db", dsn)
+    assert (done.code, "migrated with 4 statements" in done.err) == (0, True)
+    assert "nothing to do" in without_model("db", "migrate", "--db", dsn).err
+    assert without_model("db", "check", "--db", dsn).code == 0
+
+
+def test_a_password_is_not_shown(without_model: CommandLine) -> None:
+    done = without_model("db", "checkpoint", "--db", "postgresql://me:secret@127.0.0.1:1/nowhere")
+    assert ("secret" in done.err, "postgresql://me@127.0.0.1:1/nowhere" in done.err) == (False, True)
