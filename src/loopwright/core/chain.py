@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from ..model.codec import decode_record, encode_record
+from ..model.codec import KINDS, decode_record, encode_record
 from ..model.errors import StoreCorruptError
 from ..model.records import JournalSealed
 from ..ports.store import EncodedRecord, StoredRecord
@@ -36,6 +36,7 @@ Why = Literal[
 ]
 """What was found; `changed` is body and kind or time, `changed_seal` a seal that does not fit what stands before it."""
 
+_SEAL: Final = KINDS[JournalSealed]
 _TAG: Final = b"loopwright chain 1"
 _MARK: Final = 16
 """Characters of `JournalSealed.marks` for one record: 8 of kind, version and time, 8 of the body."""
@@ -80,6 +81,8 @@ class _Row(Struct, frozen=True, gc=False):
     position: int
     content: bytes
     mark: str
+    was_seal: bool
+    """It says that it is a seal, and cannot be one."""
 
 
 def fingerprint(key: bytes | None) -> str:
@@ -193,7 +196,7 @@ class ChainAudit:
         elif not known:
             self._other_key(row.position, seal.key)
         elif not (fits and right) and not self._gap:
-            where = free[0].position if free else row.position
+            where = next((one.position for one in free if one.was_seal), free[0].position if free else row.position)
             detail = f"the seal at {row.position} does not fit: it or one before it was changed or removed"
             self._problem(where, "changed_seal", detail)
         self._before = [seal.digest] if right or not known else [seal.digest, *made]
@@ -252,12 +255,12 @@ def _row(row: StoredRecord) -> _Row:
         content, mark = _content_and_mark(row)
     except (struct.error, TypeError, AttributeError, ValueError):  # a value of another type, put in by hand
         content, mark = b"", ""
-    return _Row(row.position, content, mark)
+    return _Row(row.position, content, mark, row.kind == _SEAL)
 
 
 def _seal_in(row: StoredRecord) -> JournalSealed | None:
     """The seal in this row, if it is one, byte for byte as it was written."""
-    if row.kind != "journal_sealed" or type(row.version) is not int:
+    if row.kind != _SEAL or type(row.version) is not int:
         return None
     try:
         record = decode_record(row.kind, row.version, row.body)

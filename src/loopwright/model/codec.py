@@ -54,7 +54,7 @@ def decode(body: bytes, as_type: type[T]) -> T:
     """The value that `encode` wrote. Raises `StoreCorruptError` when the bytes are not that."""
     try:
         return msgspec.json.decode(body, type=as_type)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return cast("T", _decode_slowly(body, as_type))
 
 
@@ -72,7 +72,7 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
     if version == VERSIONS.get(kind, 1):
         try:
             return (_decoders.get(kind) or _decoder(kind)).decode(body)
-        except (msgspec.DecodeError, TypeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
             return cast("Record", _decode_slowly(body, Record))
     try:
         value = _json.loads(body)
