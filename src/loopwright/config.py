@@ -90,8 +90,10 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             problems += [f"{n} must be {rule}" for n in names if n not in wrong and not holds(getattr(self, n))]
         if not self.agent_name:
             problems.append("agent_name must not be empty")
-        key: object = self.hash_chain_key
-        if key is not None and not (isinstance(key, bytes) and len(key) >= SHORTEST_KEY):
+        key = self.hash_chain_key
+        # Text would be read as base64 by the check of types.
+        whole = isinstance(key, bytes) and len(key) >= SHORTEST_KEY
+        if key is not None and not whole:
             problems.append(f"hash_chain_key must be bytes, at least {SHORTEST_KEY} of them")
         if problems:
             raise ConfigError(problems)

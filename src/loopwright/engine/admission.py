@@ -29,9 +29,10 @@ from ..model.event_types import AgentEventType
 from ..model.messages import UserMessage
 from ..model.records import Record, SendFinished, SendStarted, UserMessageAdded
 from ..ports.ambient import breathe
+from ..ports.settling import settled
 from ..ports.store import InboxItem, MarkItem, Op, TakeItems
 from .actor import ACTORS, Actor, TurnOf
-from .journal import check_known, settled
+from .journal import check_known
 from .kernel import Kernel
 from .running import before_append, said
 from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing

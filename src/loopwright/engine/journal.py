@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ..config import AgentLoopConfig
 from ..core.state import FACTS_ONLY, State, apply, checkpoint_of, facts_of, hear, refusal
 from ..late import Late
-from ..model.codec import CURRENT_FORMAT, decode_record, encode_record, format_of
+from ..model.codec import CURRENT_FORMAT, FORMATS, decode_record, encode_record
 from ..model.errors import (
     AgentUnavailableError,
     ConfigError,
@@ -44,7 +44,7 @@ from ..model.records import (
 )
 from ..model.usage import NO_USAGE
 from ..ports.ambient import breathe
-from ..ports.settling import Settled, Settling
+from ..ports.settling import Settled, settled
 from ..ports.store import (
     Acquire,
     Committed,
@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from ..core import chain
 else:
     chain = Late("loopwright.core.chain")
-
-T = TypeVar("T")
 
 POISON_LIMIT = 5
 """Takeovers without progress after which a session is not tried again."""
@@ -385,7 +383,7 @@ def seal_of(
 
 def format_needed(rows: Sequence[EncodedRecord]) -> int:
     """The journal format that a reader of all of `rows` needs."""
-    return max([format_of(row.kind, row.version) for row in rows], default=1)
+    return max([FORMATS.get((row.kind, row.version), 1) for row in rows], default=1)
 
 
 def check_known(head: Head, agent_name: str) -> None:
@@ -471,26 +469,6 @@ def check_kept(journal: Journal) -> None:
         raise SessionLeftError(
             f"session {journal.session_id!r} was left in the middle of a run; the next worker goes on"
         )
-
-
-async def settled(work: Awaitable[T]) -> tuple[T, asyncio.CancelledError | None]:
-    """The result of `work`, waited for even when this task is cancelled meanwhile; the cancellation comes beside it."""
-    if isinstance(work, Settling):
-        try:
-            return await work, None
-        except asyncio.CancelledError as error:
-            return work.result(), error
-    future = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not future.done():
-        try:
-            await asyncio.shield(future)
-        except asyncio.CancelledError as error:
-            cancelled = error
-        except BaseException:
-            if not future.done():
-                raise
-    return future.result(), cancelled
 
 
 def _ignore() -> None:

@@ -49,7 +49,7 @@ def test_a_changed_session_gives_1_and_a_table_of_what_is_wrong(sealed: CommandL
     tampered(sealed)
     done = sealed("verify", "last", "--db", "x.db", "--expected", digest)
     assert (done.code, "changed body" in done.out, "\x1b" in done.out) == (1, True, False)
-    assert [p["why"] for p in sealed("verify", "last", "--db", "x.db", "--json").json["problems"]][0] == "changed_body"
+    assert sealed("verify", "last", "--db", "x.db", "--json").json["problems"][0]["why"] == "changed_body"
 
 
 def test_an_expected_digest_that_is_none_and_a_key_that_is_not_there_are_wrong_usage(sealed: CommandLine) -> None:
