@@ -14,7 +14,7 @@ from pathlib import Path
 from .figures_many import many
 from .figures_process import cold_start, imports
 from .figures_streaming import streaming
-from .figures_turn import history, turn
+from .figures_turn import history, sealed, turn
 from .measuring import Figure, Scale
 from .report import details, document, environment, fsync_us, table
 
@@ -28,6 +28,7 @@ def steps(scale: Scale) -> list[tuple[str, Callable[[], Awaitable[Measured]]]]:
     return [
         ("import", lambda: imports(scale)),
         *[("turn", partial(turn, scale, level)) for level in LEVELS],
+        ("turn", lambda: sealed(scale, "relaxed")),
         *[("tool", partial(turn, scale, level, tool_effect=e)) for level in LEVELS for e in ("pure", "once")],
         *[("history", partial(history, scale, level)) for level in LEVELS],
         *[("many", partial(many, scale, level)) for level in LEVELS],

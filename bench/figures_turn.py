@@ -1,6 +1,6 @@
-"""One session: the durable turn, the tool round, a long history.
+"""One session: the durable turn, with a tool, with seals, with a long history.
 
-Owns: these three figures and the bytes of a turn. Read next: `figures_many.py`.
+Owns: these four figures and the bytes of a turn. Read next: `figures_many.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from loopwright import StatefulAgentLoop
+from loopwright import AgentLoopConfig, StatefulAgentLoop
 
 from .floor import DRIVERS, FloorSession, FloorStore
 from .measuring import Figure, Scale, Work, bytes_written, compared, cpu, interleaved, settle, wall
@@ -23,10 +23,12 @@ SAME_BYTES = 1.15
 
 
 @asynccontextmanager
-async def our_loop(path: Path, level: str, *, tool_effect: str | None = None) -> AsyncIterator[StatefulAgentLoop]:
+async def our_loop(
+    path: Path, level: str, *, tool_effect: str | None = None, config: AgentLoopConfig | None = None
+) -> AsyncIterator[StatefulAgentLoop]:
     tools = [order_tool(tool_effect)] if tool_effect else []
     model = FakeModel(tools=tool_effect is not None)
-    async with StatefulAgentLoop(llm=model, dsn=path, tools=tools, durability=level) as loop:
+    async with StatefulAgentLoop(llm=model, dsn=path, tools=tools, durability=level, config=config) as loop:
         yield loop
 
 
@@ -78,6 +80,31 @@ async def turn(scale: Scale, level: str, *, tool_effect: str | None = None) -> F
     for name in (*DRIVERS, "ours"):
         figure.others[f"wall of {name}"] = statistics.median(wall(samples[name])) * MICRO
     return figure
+
+
+async def sealed(scale: Scale, level: str) -> Figure:
+    """The same turn with every transition sealed in a hash chain, ours against ours. Nobody's budget: it is a choice."""
+    count = scale.of(100, 40)
+    config = AgentLoopConfig(hash_chain=True, hash_chain_key=b"k" * 32)
+    async with (
+        our_loop(scale.folder / f"bare-{level}.db", level) as bare,
+        our_loop(scale.folder / f"sealed-{level}.db", level, config=config) as chained,
+    ):
+
+        def turns_of(loop: StatefulAgentLoop) -> Work:
+            async def work() -> int:
+                return await our_turns(loop, await loop.new_session(system_prompt=SYSTEM), count)
+
+            return work
+
+        samples = await interleaved({"bare": turns_of(bare), "sealed": turns_of(chained)}, scale.of(13, 3))
+    return compared(
+        f"durable turn, hash chain with a key vs none, CPU, {level}",
+        "µs",
+        {"ours without": cpu(samples["bare"])},
+        cpu(samples["sealed"]),
+        scale=MICRO,
+    )
 
 
 async def history(scale: Scale, level: str) -> list[Figure]:

@@ -18,6 +18,10 @@ from .model.errors import ConfigError
 __all__ = ["AgentLoopConfig", "LLMRetryPolicy", "WorkerSettings"]
 
 
+SHORTEST_KEY = 16
+"""Bytes of a key for `hash_chain_key`."""
+
+
 class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a loop; an unknown field is a `TypeError`, an impossible value a `ConfigError` that lists all problems."""
 
@@ -66,6 +70,18 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Idle sessions whose state is kept in memory; 0 reads the journal for each send."""
     checkpoint_every: int = 500
     """Records between state checkpoints."""
+    hash_chain: bool = False
+    """Seal every transition, so that `verify` finds what was changed in the store (docs/tamper-evidence.md)."""
+    hash_chain_key: bytes | None = None
+    """Secret of at least 16 bytes with which seals are made and verified; None: anybody can make them anew."""
+
+    def __repr__(self) -> str:
+        given = [f"{name}={value!r}" for name, value in self.__rich_repr__()]
+        return f"AgentLoopConfig({', '.join(given)})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        # Without the key: settings are printed and logged, and pretty tracebacks show local variables.
+        return [(name, getattr(self, name)) for name in self.__struct_fields__ if name != "hash_chain_key"]
 
     def __post_init__(self) -> None:
         wrong = type_problems(self)
@@ -74,6 +90,11 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             problems += [f"{n} must be {rule}" for n in names if n not in wrong and not holds(getattr(self, n))]
         if not self.agent_name:
             problems.append("agent_name must not be empty")
+        key = self.hash_chain_key
+        # Text would be read as base64 by the check of types.
+        whole = isinstance(key, bytes) and len(key) >= SHORTEST_KEY
+        if key is not None and not whole:
+            problems.append(f"hash_chain_key must be bytes, at least {SHORTEST_KEY} of them")
         if problems:
             raise ConfigError(problems)
 

@@ -19,7 +19,7 @@ from .engine.arguments import check_limits, usable_id, user_message
 from .engine.bus import AgentEventBus
 from .engine.draining import InFlight
 from .engine.hooks import AgentHooks
-from .engine.journal import checked_record
+from .engine.journal import first_records, format_needed
 from .engine.keeper import LeaseKeeper
 from .engine.kernel import Kernel
 from .engine.turn import AS_SET, SendOptions
@@ -37,8 +37,9 @@ from .ports.tool import NoTools, ToolDefinition, ToolSource
 from .stores.dsn import open_store
 
 if TYPE_CHECKING:
+    from .core.chain import ChainReport
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, inspection, recovery, watching, worker
+    from .engine import answers, inspection, recovery, verifying, watching, worker
     from .engine.answers import Answers
     from .engine.inspection import SessionStats
     from .engine.recovery import Recovered
@@ -52,6 +53,7 @@ else:
     answers = Late("loopwright.engine.answers")
     inspection = Late("loopwright.engine.inspection")
     recovery = Late("loopwright.engine.recovery")
+    verifying = Late("loopwright.engine.verifying")
     watching = Late("loopwright.engine.watching")
     worker = Late("loopwright.engine.worker")
     registry = Late("loopwright.tools.registry")
@@ -169,13 +171,16 @@ class StatefulAgentLoop:
         sid = kernel.ambient.new_id("sess") if session_id is None else usable_id(session_id)
         at = kernel.ambient.now()
         created = SessionCreated(sid, kernel.config.agent_name, system_prompt, dict(metadata or {}))
-        record = checked_record(created, at)
+        records, rows = first_records(kernel.config, created, at)
+        needs = format_needed(rows)
         kernel.ambient.reach("create.before")
         await self._store.create(
-            NewSession(session_id=sid, agent_name=kernel.config.agent_name, records=(record,), at=at, title=title)
+            NewSession(
+                session_id=sid, agent_name=created.agent_name, records=rows, at=at, title=title, min_format=needs
+            )
         )
         kernel.ambient.reach("create.after")
-        self._admission.created(sid, created, at)
+        self._admission.created(sid, records, at, needs)
         return sid
 
     async def send(
@@ -352,6 +357,15 @@ class StatefulAgentLoop:
         """Counts, usage, status and times of a session."""
         self._check_open()
         return await inspection.stats_of(self._store, session_id)
+
+    async def verify(self, session_id: str, *, expected: str | None = None) -> ChainReport:
+        """What the seals of `hash_chain` say about a session's records: whether any was changed, removed or put in.
+
+        Made with this loop's `hash_chain_key`; needs no turn and changes nothing. `expected`: the digest of an earlier
+        report, kept elsewhere. Raises: `ConfigError` when that is no digest. Cost: the whole journal, in pages.
+        """
+        self._check_open()
+        return await verifying.verify(self._store, session_id, key=self.config.hash_chain_key, expected=expected)
 
     async def prewarm(self, session_id: str) -> bool:
         """Loads a session's state into memory ahead of its next send; False when it was warm."""

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from loopwright.core.chain import ChainAudit
 from loopwright.core.pairing import problem, role_of
 from loopwright.core.result import result_of
 from loopwright.core.state import State, facts_of, fold
 from loopwright.engine.journal import load_state
 from loopwright.model.codec import CURRENT_FORMAT, decode_record, encode_record, format_of
 from loopwright.model.errors import StructuredOutputError
-from loopwright.model.records import Record, StateCheckpointed
+from loopwright.model.records import JournalSealed, Record, StateCheckpointed
 from loopwright.ports.store import StoredRecord
 
 JOURNALS = Path(__file__).parent / "journals"
@@ -78,6 +79,19 @@ def test_format_1_means_what_it_meant() -> None:
     result = result_of(state)
     assert isinstance(result.error, StructuredOutputError)
     assert result.error.reason == "no_json"
+
+
+def test_the_seals_of_format_2_still_hold() -> None:
+    rows = list(rows_of(JOURNALS / "format_2.jsonl"))
+    sealed = decode_record(rows[-1].kind, rows[-1].version, rows[-1].body)
+    assert isinstance(sealed, JournalSealed)
+    assert state_of(JOURNALS / "format_2.jsonl").facts.chain == sealed.digest
+    for key, unsealed in ((None, (0, 33)), (b"a key of history", (0, 36))):
+        audit = ChainAudit("sess_018f3c2a9b10aabbccddeeff", key=key)
+        for row in rows[: 37 if key is None else None]:
+            audit.take(row)
+        report = audit.report(37 if key is None else len(rows))
+        assert (report.intact, report.unsealed) == (True, (unsealed,)), report
 
 
 def summary(state: State) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """All commands in one application.
 
 Owns: how commands are called, and that the process ends with their exit code. Must not know: what commands do.
-Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `worker_command.py`, `db_commands.py`, `doctor_command.py`.
+Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `worker_command.py`, `db_commands.py`, `doctor_command.py`,
+`verify_command.py`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .plain_command import PlainCommand
 from .run_command import run
 from .session_commands import sessions_app
 from .standard_streams import unwritten
+from .verify_command import verify
 from .worker_command import worker
 
 app = typer.Typer(
@@ -58,6 +60,7 @@ app.add_typer(sessions_app, name="sessions")
 app.command(cls=PlainCommand)(worker)
 app.add_typer(db_app, name="db")
 app.command(cls=PlainCommand)(doctor)
+app.command(cls=PlainCommand)(verify)
 
 
 def run_application(arguments: list[str] | None = None) -> None:

@@ -32,7 +32,7 @@ class ExitCode(IntEnum):
 
     COMPLETED = 0
     FAILED = 1
-    """The send failed or degraded, or `doctor` found a problem."""
+    """The send failed or degraded, or `doctor` or `verify` found a problem."""
     USAGE = 2
     """The command cannot work as it was given; nothing was stored or spent."""
     WAITING = 3

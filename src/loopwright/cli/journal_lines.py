@@ -19,6 +19,7 @@ from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
     HistoryRepaired,
+    JournalSealed,
     QuestionAnswered,
     QuestionAsked,
     Record,
@@ -138,3 +139,7 @@ def _words(record: Record | None) -> str:
             return f"answered {len(record.answered)}, dropped {len(record.dropped)}"
         case StateCheckpointed():
             return "state as of here"
+        case JournalSealed():
+            return f"seals from {record.since} on: {record.digest[:16]}…" + (
+                f", key {record.key}" if record.key else ""
+            )

@@ -1,6 +1,6 @@
 """The one guard for "every tool call is answered once, in order, before anybody else speaks".
 
-Owns: what a valid window is, whether a record may follow, and repair of damaged lists. Must not know: state, stores.
+Owns: what a valid window is, and the words for a lost answer. Must not know: state, stores.
 Source: Chat Completions, Responses and Messages APIs all refuse a conversation that breaks this (November 2026).
 Read next: `state.py`.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ..model.messages import AssistantMessage, Message, ToolResultMessage
 
 LOST_RESULT = "<no result: the record of this call was lost>"
-"""What a repaired window says for a call whose answer is missing."""
+"""What the window of a damaged journal says for a call whose answer is missing."""
 
 
 def problem(messages: Sequence[Message]) -> str | None:
@@ -33,32 +33,6 @@ def problem(messages: Sequence[Message]) -> str | None:
             if len(set(open_ids)) != len(open_ids):
                 return f"message {index}: two calls share one id"
     return f"call {open_ids[0]!r} at the end is not answered" if open_ids else None
-
-
-def align(messages: Sequence[Message]) -> list[Message]:
-    """A valid list from any list: stray results dropped, missing ones answered, results put in call order.
-
-    A valid list comes back equal. Deterministic and idempotent.
-    """
-    aligned: list[Message] = []
-    index = 0
-    while index < len(messages):
-        message = messages[index]
-        index += 1
-        if isinstance(message, ToolResultMessage):
-            continue
-        aligned.append(message)
-        if not isinstance(message, AssistantMessage):
-            continue
-        results: dict[str, ToolResultMessage] = {}
-        while index < len(messages) and isinstance(result := messages[index], ToolResultMessage):
-            results.setdefault(result.call_id, result)
-            index += 1
-        aligned.extend(
-            results.get(call.id) or ToolResultMessage(call.id, call.name, LOST_RESULT, ok=False)
-            for call in message.tool_calls
-        )
-    return aligned
 
 
 def role_of(message: Message) -> str:

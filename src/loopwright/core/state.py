@@ -20,6 +20,7 @@ from ..model.records import (
     AttemptFailed,
     HistoryRepaired,
     Interaction,
+    JournalSealed,
     QuestionAnswered,
     QuestionAsked,
     Record,
@@ -82,6 +83,8 @@ class Facts(Struct):
     usage: Usage = NO_USAGE
     checkpoint: int = 0
     """Where the newest checkpoint is; 0 when there is none."""
+    chain: str = ""
+    """Digest of the newest seal; "" when there is none."""
 
 
 class OpenCall(Struct):
@@ -321,6 +324,10 @@ def _checkpointed(state: State, record: StateCheckpointed, at: float) -> None:
     state.facts.checkpoint = state.position
 
 
+def _sealed(state: State, record: JournalSealed, at: float) -> None:
+    state.facts.chain = record.digest
+
+
 def _nothing(state: State, record: ToolAbandoned | RunResumed, at: float) -> None:
     return
 
@@ -362,6 +369,7 @@ _STEPS: dict[type, Callable[[State, Any, float], None]] = {
     SendFinished: _finished,
     HistoryRepaired: _repaired,
     StateCheckpointed: _checkpointed,
+    JournalSealed: _sealed,
 }
 
 _HEARD: dict[type, Callable[[State, Any, float], None]] = {
@@ -380,6 +388,7 @@ FACTS_ONLY = frozenset(
         RunResumed,
         SendFinished,
         StateCheckpointed,
+        JournalSealed,
     )
 )
 """Kinds that say nothing to the model: while no call is open they change facts alone, and a later checkpoint has those."""

@@ -41,6 +41,7 @@ class Actor:
         "_mutex",
         "_turns",
         "_waiting",
+        "format",
         "inbox_seen",
         "inbox_seq",
         "key",
@@ -56,6 +57,8 @@ class Actor:
         self.session_id = key[1]
         self.state: State | None = None
         """Warm state, as of the last commit of this process; checked against the store by the next commit."""
+        self.format = 1
+        """What a reader of the journal has to know (`min_format`), as of the warm state."""
         self.inbox_seq = 0
         """The newest inbox number that anybody here heard of."""
         self.inbox_seen = 0

@@ -27,11 +27,12 @@ from ..model.errors import (
 )
 from ..model.event_types import AgentEventType
 from ..model.messages import UserMessage
-from ..model.records import Record, SendFinished, SendStarted, SessionCreated, UserMessageAdded
+from ..model.records import Record, SendFinished, SendStarted, UserMessageAdded
 from ..ports.ambient import breathe
+from ..ports.settling import settled
 from ..ports.store import InboxItem, MarkItem, Op, TakeItems
 from .actor import ACTORS, Actor, TurnOf
-from .journal import check_known, settled
+from .journal import check_known
 from .kernel import Kernel
 from .running import before_append, said
 from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing
@@ -176,12 +177,13 @@ class Admission:
                 return receipt
             return await ended(begun)
 
-    def created(self, session_id: str, record: SessionCreated, at: float) -> None:
+    def created(self, session_id: str, records: Sequence[Record], at: float, needs: int) -> None:
         """Remembers a session that was just made, so that its first send need not read what was written."""
         keep = self.kernel.config.session_cache_size
         actor = ACTORS.pin(self.kernel.store.identity, session_id)
         if keep > 0 and actor.state is None and not actor.busy:
-            actor.state = fold([(record, at)])
+            actor.state = fold([(record, at) for record in records])
+            actor.format = needs
         ACTORS.unpin(actor, keep)
 
     async def prewarm(self, session_id: str) -> bool:

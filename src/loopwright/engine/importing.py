@@ -1,6 +1,8 @@
 """Reading exported sessions into a store: each is checked, folded and stored whole, or not at all.
 
 Owns: what an import refuses, what it changes (timers are paused). Must not know: files, SQL.
+Holds one session at a time, in about twice the bytes of its lines: `restore` takes it as one value, so that nobody ever sees
+a part of it, and it is folded before, so that nothing that cannot be read is stored.
 Read next: `session_lines.py`.
 """
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..config import AgentLoopConfig
 from ..core.state import FACTS_ONLY, State, apply, checkpoint_of, facts_of, hear, refusal
-from ..model.codec import CURRENT_FORMAT, FORMATS, decode_record, encode_record, format_of
+from ..late import Late
+from ..model.codec import CURRENT_FORMAT, FORMATS, decode_record, encode_record
 from ..model.errors import (
     AgentUnavailableError,
     ConfigError,
@@ -34,13 +36,15 @@ from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
     HistoryRepaired,
+    JournalSealed,
     Record,
     SendStarted,
+    SessionCreated,
     StateCheckpointed,
 )
 from ..model.usage import NO_USAGE
 from ..ports.ambient import breathe
-from ..ports.settling import Settled, Settling
+from ..ports.settling import Settled, settled
 from ..ports.store import (
     Acquire,
     Committed,
@@ -59,7 +63,10 @@ from .actor import Actor
 from .keeper import Held
 from .kernel import Kernel
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from ..core import chain
+else:
+    chain = Late("loopwright.core.chain")
 
 POISON_LIMIT = 5
 """Takeovers without progress after which a session is not tried again."""
@@ -73,7 +80,6 @@ class Journal:
         "_merging",
         "_stops",
         "actor",
-        "format",
         "kernel",
         "lease",
         "left",
@@ -88,7 +94,6 @@ class Journal:
         self.actor = actor
         self.lease: Lease | None = None
         self.takeovers = 0
-        self.format = 1
         self.on_fenced: Callable[[], None] = _ignore
         self.on_inbox: Callable[[int], None] = _ignore_seq
         self.stop_floor = 0
@@ -137,7 +142,7 @@ class Journal:
         self.actor.inbox_seq = max(self.actor.inbox_seq, head.inbox_seq)
         self.actor.inbox_seen = head.inbox_seq if not found.waiting else min(i.seq for i in found.waiting) - 1
         self.takeovers = head.takeovers
-        self.format = head.min_format
+        self.actor.format = head.min_format
         return head
 
     async def waiting(self) -> tuple[InboxItem, ...]:
@@ -285,7 +290,7 @@ class Journal:
         self, state: State, records: Sequence[Record], *, progress: bool
     ) -> tuple[tuple[EncodedRecord, ...], HeadChange]:
         """Checks the records and folds them into the state, ahead of the store; answers what is to be written."""
-        at = self.kernel.ambient.now()
+        at, expect = self.kernel.ambient.now(), state.position
         # All of them before the first is folded: what cannot be stored must not be half in the state.
         encoded = [checked_record(record, at) for record in records]
         usage, sends, checkpoint = NO_USAGE, 0, None
@@ -306,11 +311,14 @@ class Journal:
             checkpoint = state.position
             encoded.append(checked_record(snapshot := checkpoint_of(state), at))
             apply(state, snapshot, at)
-        needs = max([format_of(row.kind, row.version) for row in encoded], default=1) if FORMATS else 1
+        if encoded and (seal := seal_of(self.kernel.config, self.session_id, state.facts.chain, expect, encoded)):
+            encoded.append(checked_record(seal, at))
+            apply(state, seal, at)
+        needs = format_needed(encoded) if self.actor.format < CURRENT_FORMAT else 1
         change = HeadChange(
             status=status_of(state),
             checkpoint=checkpoint,
-            min_format=needs if needs > self.format else None,
+            min_format=needs if needs > self.actor.format else None,
             sends=sends,
             usage=usage,
             progress=progress,
@@ -320,7 +328,7 @@ class Journal:
     def _won(self, done: Committed, transition: Transition, asked_at: float) -> None:
         self.actor.inbox_seq = max(self.actor.inbox_seq, done.inbox_seq)
         self.takeovers = done.takeovers
-        self.format = transition.head.min_format or self.format
+        self.actor.format = transition.head.min_format or self.actor.format
         keeper = self.kernel.keeper
         if transition.release:
             if self.lease is not None:
@@ -351,6 +359,31 @@ class Journal:
 
 
 _tasks: set[asyncio.Task[None]] = set()
+
+
+def first_records(
+    config: AgentLoopConfig, created: SessionCreated, at: float
+) -> tuple[tuple[Record, ...], tuple[EncodedRecord, ...]]:
+    """The records that a session begins with, and their stored form. Raises as `checked_record` does."""
+    rows = [checked_record(created, at)]
+    seal = seal_of(config, created.session_id, "", 0, rows)
+    if seal is None:
+        return (created,), tuple(rows)
+    return (created, seal), (*rows, checked_record(seal, at))
+
+
+def seal_of(
+    config: AgentLoopConfig, session_id: str, before: str, since: int, rows: Sequence[EncodedRecord]
+) -> JournalSealed | None:
+    """The seal that goes right behind `rows`, which stand from position `since` on; None when the loop makes none."""
+    if not config.hash_chain:
+        return None
+    return chain.seal_for(session_id, before, since, rows[-1].at, rows, config.hash_chain_key)
+
+
+def format_needed(rows: Sequence[EncodedRecord]) -> int:
+    """The journal format that a reader of all of `rows` needs."""
+    return max([FORMATS.get((row.kind, row.version), 1) for row in rows], default=1)
 
 
 def check_known(head: Head, agent_name: str) -> None:
@@ -436,26 +469,6 @@ def check_kept(journal: Journal) -> None:
         raise SessionLeftError(
             f"session {journal.session_id!r} was left in the middle of a run; the next worker goes on"
         )
-
-
-async def settled(work: Awaitable[T]) -> tuple[T, asyncio.CancelledError | None]:
-    """The result of `work`, waited for even when this task is cancelled meanwhile; the cancellation comes beside it."""
-    if isinstance(work, Settling):
-        try:
-            return await work, None
-        except asyncio.CancelledError as error:
-            return work.result(), error
-    future = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not future.done():
-        try:
-            await asyncio.shield(future)
-        except asyncio.CancelledError as error:
-            cancelled = error
-        except BaseException:
-            if not future.done():
-                raise
-    return future.result(), cancelled
 
 
 def _ignore() -> None:

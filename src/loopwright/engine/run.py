@@ -28,8 +28,9 @@ from ..model.event_types import AgentEventType
 from ..model.messages import UserMessage
 from ..model.records import InputSource, Record, SendFinished, SendPaused, UserMessageAdded
 from ..model.usage import NO_USAGE
+from ..ports.settling import settled
 from ..ports.store import TakeItems
-from .journal import check_kept, settled
+from .journal import check_kept
 from .model_turn import ModelTurn, Reply, TurnFailed, TurnSkipped, TurnStopped
 from .running import RunContext, said
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -16,19 +17,21 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _left_behind: set[threading.Thread] = set()
+_log = logging.getLogger("loopwright.threads")
 
 
-def left_behind() -> int:
-    """Threads whose caller stopped waiting and that still run."""
-    for thread in [t for t in _left_behind if not t.is_alive()]:
-        _left_behind.discard(thread)
-    return len(_left_behind)
+def _leave(thread: threading.Thread) -> None:
+    """Counts a thread that goes on, and says how many do; those that ended meanwhile count no more."""
+    for ended in [one for one in _left_behind if not one.is_alive()]:
+        _left_behind.discard(ended)
+    _left_behind.add(thread)
+    _log.warning("a sync handler goes on after its call ended; threads left behind: %d", len(_left_behind))
 
 
 async def in_thread(work: Callable[[], T]) -> T:
     """Runs `work` in a new daemon thread with this task's context variables.
 
-    Cancel: the thread cannot be stopped; it is left behind and counted, and its result dropped.
+    Cancel: the thread cannot be stopped; it is left behind, counted in a warning, and its result dropped.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -62,5 +65,5 @@ async def in_thread(work: Callable[[], T]) -> T:
         return await done
     except asyncio.CancelledError:
         if thread.is_alive():
-            _left_behind.add(thread)
+            _leave(thread)
         raise

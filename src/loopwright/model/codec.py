@@ -22,7 +22,7 @@ T = TypeVar("T")
 VERSIONS: dict[str, int] = {}
 """Current version of each kind that is not at version 1."""
 
-FORMATS: dict[tuple[str, int], int] = {}
+FORMATS: dict[tuple[str, int], int] = {("journal_sealed", 1): 2}
 """Journal format that a (kind, version) needs, where it is not 1."""
 
 CURRENT_FORMAT = max(FORMATS.values(), default=1)
@@ -54,7 +54,7 @@ def decode(body: bytes, as_type: type[T]) -> T:
     """The value that `encode` wrote. Raises `StoreCorruptError` when the bytes are not that."""
     try:
         return msgspec.json.decode(body, type=as_type)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return cast("T", _decode_slowly(body, as_type))
 
 
@@ -72,7 +72,7 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
     if version == VERSIONS.get(kind, 1):
         try:
             return (_decoders.get(kind) or _decoder(kind)).decode(body)
-        except (msgspec.DecodeError, TypeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
             return cast("Record", _decode_slowly(body, Record))
     try:
         value = _json.loads(body)

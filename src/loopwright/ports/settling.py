@@ -1,13 +1,13 @@
 """The seam between a commit and the task that waits for it.
 
-Owns: `Settling`, `Settled`. Must not know: what settles.
+Owns: `Settling`, `Settled`, and how both and any other awaitable are waited for. Must not know: what settles.
 Read next: `store.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -43,3 +43,23 @@ class Settled(Generic[T]):
             raise self.error
         yield from ()  # nothing: it makes this a generator, as `await` needs one
         return self.value
+
+
+async def settled(work: Awaitable[T]) -> tuple[T, asyncio.CancelledError | None]:
+    """The result of `work`, waited for even when this task is cancelled meanwhile; the cancellation comes beside it."""
+    if isinstance(work, Settling):
+        try:
+            return await work, None
+        except asyncio.CancelledError as error:
+            return work.result(), error
+    future = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except BaseException:
+            if not future.done():
+                raise
+    return future.result(), cancelled

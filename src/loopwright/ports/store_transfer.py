@@ -49,7 +49,7 @@ class Inventory(Struct, frozen=True):
 
 
 class SessionImage(Struct, frozen=True):
-    """A whole session on its way into a store."""
+    """A whole session on its way into a store, and whole in memory: in pieces it would be there in part after a crash."""
 
     inventory: Inventory
     records: tuple[EncodedRecord, ...]

@@ -29,7 +29,7 @@ FIELDS = {
 # Group → how many rows it has, and how many of them have a budget.
 GROUPS = {
     "import": (2, 2),
-    "turn": (2, 2),
+    "turn": (3, 2),
     "tool": (4, 4),
     "history": (4, 4),
     "many": (2, 2),

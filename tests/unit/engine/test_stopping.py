@@ -13,7 +13,7 @@ from tests.waiting import next_turn, until
 from loopwright.engine import threads
 from loopwright.engine.deadlines import Deadlines
 from loopwright.engine.stopping import Stopped, TimedOut, Won, race
-from loopwright.engine.threads import in_thread, left_behind
+from loopwright.engine.threads import in_thread
 from loopwright.ports.cancellation import CancellationToken
 
 
@@ -141,21 +141,32 @@ async def test_a_thread_sees_the_context_of_its_caller() -> None:
     assert await in_thread(name.get) == "ann"
 
 
-async def test_a_thread_nobody_waits_for_is_counted_until_it_ends() -> None:
+async def test_threads_nobody_waits_for_are_counted_in_a_warning_until_they_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def left(release: threading.Event, among: list[threading.Thread]) -> int:
+        """Leaves a thread behind; how many the warning says there are."""
+        began = threading.Event()
+
+        def work() -> None:
+            among.append(threading.current_thread())
+            began.set()
+            release.wait(20)
+
+        waiting = asyncio.create_task(in_thread(work))
+        await until(began.is_set)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        return int(caplog.messages[-1].rpartition(" ")[2])
+
+    ours: list[threading.Thread] = []
+    first, second = threading.Event(), threading.Event()
     threads._left_behind.clear()
-    release, began = threading.Event(), threading.Event()
-
-    def work() -> None:
-        began.set()
-        release.wait(20)
-
-    waiting = asyncio.create_task(in_thread(work))
-    await until(began.is_set)
-    waiting.cancel()
-    await asyncio.wait([waiting])
-    assert left_behind() == 1
-    release.set()
-    await until(lambda: left_behind() == 0)
+    assert [await left(first, ours), await left(first, ours)] == [1, 2]
+    first.set()
+    await until(lambda: not any(thread.is_alive() for thread in ours))
+    assert await left(second, ours) == 1
+    second.set()
 
 
 async def test_children_of_a_token_stop_with_it_and_never_the_other_way_round() -> None:

@@ -93,6 +93,14 @@ def test_no_bytes_raise_anything_else(body: bytes) -> None:
         pass
 
 
+@pytest.mark.parametrize("body", [b'{"kind":"send_paused","outcome":"\xff"}', b'{"kind":"\xff"}', b'{"\x80":1}'])
+def test_bytes_that_are_no_text_are_named_corrupt(body: bytes) -> None:
+    with pytest.raises(StoreCorruptError):
+        decode_record("send_paused", 1, body)
+    with pytest.raises(StoreCorruptError):
+        decode(body, dict)
+
+
 @pytest.fixture
 def third_version() -> Any:
     """A world in which user messages were written in two older shapes."""

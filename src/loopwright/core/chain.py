@@ -1,0 +1,271 @@
+"""A hash chain over a session's records: how a seal is made, and what the seals say of a journal.
+
+Owns: the bytes that are hashed, the rule of a seal, the judgement over stored rows. Must not know: stores, settings.
+A seal covers the records of its own transition and the seal before it. What nobody sealed stays visibly unsealed: a later
+seal does not vouch for it.
+Read next: `engine/verifying.py`, `docs/tamper-evidence.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from ..model.codec import KINDS, decode_record, encode_record
+from ..model.errors import StoreCorruptError
+from ..model.records import JournalSealed
+from ..ports.store import EncodedRecord, StoredRecord
+
+Why = Literal[
+    "missing",
+    "inserted",
+    "reordered",
+    "changed_body",
+    "changed_kind_or_time",
+    "changed",
+    "changed_seal",
+    "other_key",
+    "unsealed",
+    "truncated",
+]
+"""What was found; `changed` is body and kind or time, `changed_seal` a seal that does not fit what stands before it."""
+
+_SEAL: Final = KINDS[JournalSealed]
+_TAG: Final = b"loopwright chain 1"
+_MARK: Final = 16
+"""Characters of `JournalSealed.marks` for one record: 8 of kind, version and time, 8 of the body."""
+
+
+class ChainProblem(Struct, frozen=True):
+    """One place where journal and seals do not fit."""
+
+    position: int
+    """Of the first record concerned; for what is missing, where it should be."""
+    why: Why
+    detail: str
+
+
+class ChainReport(Struct, frozen=True, kw_only=True):
+    """What the seals of a session say about its records."""
+
+    session_id: str
+    records: int
+    sealed: int
+    """Records that are vouched for, seals included."""
+    digest: str | None
+    """Of the newest seal, 64 hexadecimal digits: keep it elsewhere, and give it as `expected` later. None: no seal."""
+    digest_position: int | None
+    """Where that seal stands."""
+    expected_position: int | None
+    """Where the expected digest was found; None when none was given or it is not there."""
+    unsealed: tuple[tuple[int, int], ...]
+    """(first, last) positions that no seal vouches for. Those before a seal are no problem by themselves."""
+    problems: tuple[ChainProblem, ...]
+    """In order of discovery, which is the order of positions."""
+
+    @property
+    def intact(self) -> bool:
+        """True when nothing contradicts the seals and the last record is sealed."""
+        return not self.problems
+
+
+class _Row(Struct, frozen=True, gc=False):
+    """A record as the chain sees it."""
+
+    position: int
+    content: bytes
+    mark: str
+    was_seal: bool
+    """It says that it is a seal, and cannot be one."""
+
+
+def fingerprint(key: bytes | None) -> str:
+    """What a seal says of the key it was made with: 16 hexadecimal digits; "" without a key."""
+    return hmac.digest(key, b"loopwright chain key", "sha256").hex()[:16] if key is not None else ""
+
+
+def seal_for(
+    session_id: str, before: str, since: int, at: float, rows: Sequence[EncodedRecord], key: bytes | None
+) -> JournalSealed:
+    """The seal that stands right behind `rows`, the first of which is at position `since`.
+
+    `before`: the digest of the newest seal, "" when there is none. `at`: the time of the seal's own record.
+    """
+    parts = [_content_and_mark(row) for row in rows]
+    digest = _digest(session_id, before, since, at, [content for content, _ in parts], key)
+    return JournalSealed(digest, since, "".join([mark for _, mark in parts]), fingerprint(key))
+
+
+def _content_and_mark(row: EncodedRecord | StoredRecord) -> tuple[bytes, str]:
+    head = struct.pack(">Qd", row.version, row.at) + row.kind.encode("utf-8", "surrogatepass")
+    body = hashlib.sha256(row.body)
+    content = struct.pack(">I", len(head)) + head + body.digest()
+    return content, f"{zlib.crc32(head):08x}{body.hexdigest()[:8]}"
+
+
+def _digest(session_id: str, before: str, since: int, at: float, contents: Sequence[bytes], key: bytes | None) -> str:
+    """Every part says its length, so that no two different journals give the same bytes."""
+    said = [text.encode("utf-8", "surrogatepass") for text in (session_id, before)]
+    named = b"".join([struct.pack(">I", len(text)) + text for text in said])
+    data = b"".join((_TAG, named, struct.pack(">QQd", since, len(contents), at), *contents))
+    return hmac.digest(key, data, "sha256").hex() if key is not None else hashlib.sha256(data).hexdigest()
+
+
+class ChainAudit:
+    """Judges a journal, row by row. Holds some 200 bytes for each record since the last seal."""
+
+    def __init__(self, session_id: str, *, key: bytes | None = None, expected: str | None = None) -> None:
+        """`key`: only seals made with it vouch for anything; None: only those made without one. `expected`: the digest of
+        some seal, kept elsewhere."""
+        self._session_id = session_id
+        self._key = key
+        self._expected = expected
+        self._next = 0
+        self._shift = 0
+        """By how much rows stand behind the place that the seals know, after insertions and removals."""
+        self._gap = False
+        self._rows: list[_Row] = []
+        """Since the last seal."""
+        self._before = [""]
+        """What the next seal may continue: the last digest as it is stored and, if that one is wrong, as it should be."""
+        self._digest: str | None = None
+        self._digest_position: int | None = None
+        self._expected_position: int | None = None
+        self._vouched = 0
+        self._sealed = 0
+        self._unsealed: list[tuple[int, int]] = []
+        self._other_keys: set[str] = set()
+        self._problems: list[ChainProblem] = []
+
+    def take(self, row: StoredRecord) -> None:
+        """The next row of the journal, from position 0; a position may be left out, which is then missing."""
+        if row.position != self._next:
+            self._missing(self._next, row.position)
+        self._next = row.position + 1
+        seal = _seal_in(row)
+        if seal is None:
+            self._rows.append(_row(row))
+        else:
+            self._judge(row, seal)
+            self._rows = []
+            self._gap = False
+
+    def report(self, length: int) -> ChainReport:
+        """The judgement over a journal that should have `length` records."""
+        if self._next < length:
+            self._missing(self._next, length)
+        end = max(self._next, length)
+        if self._vouched < end:
+            last = "there is no seal" if self._digest is None else "they stand behind the last seal that counts"
+            detail = f"nothing vouches for records {self._vouched} to {end - 1}: {last}"
+            self._problem(self._vouched, "unsealed", detail)
+            self._leave_unsealed(self._vouched, end - 1)
+        if self._expected is not None and self._expected_position is None:
+            detail = "no seal has the expected digest: the newest records were cut off, or the chain was made anew"
+            self._problem(end, "truncated", detail)
+        return ChainReport(
+            session_id=self._session_id,
+            records=length,
+            sealed=self._sealed,
+            digest=self._digest,
+            digest_position=self._digest_position,
+            expected_position=self._expected_position,
+            unsealed=tuple(self._unsealed),
+            problems=tuple(self._problems),
+        )
+
+    def _judge(self, row: StoredRecord, seal: JournalSealed) -> None:
+        marks = [seal.marks[start : start + _MARK] for start in range(0, len(seal.marks), _MARK)]
+        covered = [one for one in self._rows if one.position >= seal.since + self._shift]
+        free = self._rows[: len(self._rows) - len(covered)]
+        self._shift = row.position - seal.since - len(marks)
+        contents = [one.content for one in covered]
+        fits = [one.mark for one in covered] == marks
+        key = self._key if seal.key else None
+        known = seal.key in ("", fingerprint(self._key))
+        made = [_digest(self._session_id, before, seal.since, row.at, contents, key) for before in self._before]
+        right = known and any(one == seal.digest for one in made)
+        if not fits and not right:
+            self._difference(covered, marks, row.position)
+        elif not known:
+            self._other_key(row.position, seal.key)
+        elif not (fits and right) and not self._gap:
+            where = next((one.position for one in free if one.was_seal), free[0].position if free else row.position)
+            detail = f"the seal at {row.position} does not fit: it or one before it was changed or removed"
+            self._problem(where, "changed_seal", detail)
+        self._before = [seal.digest] if right or not known else [seal.digest, *made]
+        self._digest, self._digest_position = seal.digest, row.position
+        if seal.digest == self._expected:
+            self._expected_position = row.position
+        if free:
+            self._leave_unsealed(free[0].position, free[-1].position)
+        if seal.key != fingerprint(self._key):
+            self._leave_unsealed(covered[0].position if covered else row.position, row.position)
+            return
+        self._vouched = row.position + 1
+        if fits and right:
+            self._sealed += len(covered) + 1
+
+    def _difference(self, rows: list[_Row], marks: list[str], end: int) -> None:
+        """Says where and how rows differ from the marks that their seal has of them."""
+        found = [one.mark for one in rows]
+        first = next(
+            (n for n, (a, b) in enumerate(zip(found, marks, strict=False)) if a != b), min(len(found), len(marks))
+        )
+        where = rows[first].position if first < len(rows) else end
+        if len(found) > len(marks):
+            self._problem(where, "inserted", f"{len(found) - len(marks)} more than were sealed by {end}")
+        elif len(found) < len(marks):
+            if not self._gap:
+                self._problem(where, "missing", f"{len(marks) - len(found)} of those that were sealed by {end}")
+        elif sorted(found) == sorted(marks):
+            self._problem(where, "reordered", f"the records sealed by {end} stood in another order")
+        else:
+            head, body = found[first][:8] != marks[first][:8], found[first][8:] != marks[first][8:]
+            why: Why = "changed" if head and body else "changed_body" if body else "changed_kind_or_time"
+            self._problem(where, why, f"it is not what the seal at {end} was made of")
+
+    def _other_key(self, position: int, name: str) -> None:
+        if name not in self._other_keys:
+            self._other_keys.add(name)
+            given = f"key {fingerprint(self._key)} was given" if self._key is not None else "none was given"
+            self._problem(position, "other_key", f"sealed with key {name}, {given}: nothing can be said of it")
+
+    def _missing(self, first: int, end: int) -> None:
+        self._gap = True
+        self._problem(first, "missing", f"there is nothing at positions {first} to {end - 1}")
+
+    def _leave_unsealed(self, first: int, last: int) -> None:
+        if self._unsealed and self._unsealed[-1][1] >= first - 1:
+            first = self._unsealed.pop()[0]
+        self._unsealed.append((first, last))
+
+    def _problem(self, position: int, why: Why, detail: str) -> None:
+        self._problems.append(ChainProblem(position, why, detail))
+
+
+def _row(row: StoredRecord) -> _Row:
+    try:
+        content, mark = _content_and_mark(row)
+    except (struct.error, TypeError, AttributeError, ValueError):  # a value of another type, put in by hand
+        content, mark = b"", ""
+    return _Row(row.position, content, mark, row.kind == _SEAL)
+
+
+def _seal_in(row: StoredRecord) -> JournalSealed | None:
+    """The seal in this row, if it is one, byte for byte as it was written."""
+    if row.kind != _SEAL or type(row.version) is not int:
+        return None
+    try:
+        record = decode_record(row.kind, row.version, row.body)
+        struct.pack(">d", row.at)
+        same = encode_record(record) == (row.kind, row.version, row.body)
+    except (StoreCorruptError, struct.error, TypeError):
+        return None
+    return record if same and isinstance(record, JournalSealed) and record.since >= 0 else None

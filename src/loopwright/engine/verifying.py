@@ -1,0 +1,48 @@
+"""Reading a stored session to see whether its seals hold.
+
+Owns: reading a journal that may be damaged, page by page. Must not know: how a seal is made or judged (`core/chain.py`).
+Read next: `core/chain.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from ..core.chain import ChainAudit, ChainReport
+from ..model.errors import ConfigError, StoreCorruptError
+from ..ports.ambient import breathe
+from ..ports.store import Store, StoredRecord
+
+_PAGE: Final = 500
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
+
+
+async def verify(store: Store, session_id: str, *, key: bytes | None, expected: str | None) -> ChainReport:
+    """The judgement over the session as of now, which others may go on writing.
+
+    Raises: `ConfigError` when `expected` is no digest, `SessionNotFoundError`, `SessionGoneError` (also when it is deleted
+    meanwhile). Damage is never raised: it is in the report.
+    """
+    digest = expected.strip().lower() if expected is not None else None
+    if digest is not None and not _DIGEST.fullmatch(digest):
+        raise ConfigError("expected must be the digest of an earlier report: 64 hexadecimal digits")
+    length = (await store.lookup(session_id)).head.position
+    audit = ChainAudit(session_id, key=key, expected=digest)
+    for start in range(0, length, _PAGE):
+        for row in await _rows(store, session_id, start, min(start + _PAGE, length)):
+            audit.take(row)
+        await breathe()
+    return audit.report(length)
+
+
+async def _rows(store: Store, session_id: str, start: int, end: int) -> Sequence[StoredRecord]:
+    """What is there of these positions. A store refuses a range with gaps, so that one is read record by record."""
+    try:
+        return await store.read(session_id, after=start, limit=end - start)
+    except StoreCorruptError:
+        if end - start == 1:
+            return ()
+    middle = (start + end) // 2
+    return [*await _rows(store, session_id, start, middle), *await _rows(store, session_id, middle, end)]
