@@ -167,10 +167,12 @@ class ServerStore(ServerUpkeep):
 
         return await line.do(beat)
 
-    async def put_artifact(self, session_id: str, data: bytes, media_type: str) -> Artifact:
+    async def put_artifact(
+        self, session_id: str, data: bytes, media_type: str, *, digest: str | None = None
+    ) -> Artifact:
         """See `ArtifactStore.put_artifact`."""
         loop = self._binding.enter()
-        digest = await loop.run_in_executor(None, lambda: hashlib.sha256(data).hexdigest())
+        digest = digest or await loop.run_in_executor(None, lambda: hashlib.sha256(data).hexdigest())
         made = Artifact(artifact_name(session_id, digest), session_id, media_type, len(data), digest)
         id_, complete = await self._job(partial(self._begin_artifact, made))
         if complete:
