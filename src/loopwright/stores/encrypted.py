@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from msgspec import structs
@@ -257,7 +258,10 @@ class EncryptedStore:
         """See `SealedStore.opened`."""
         whole, sid = image.inventory, image.inventory.head.session_id
         rows = [StoredRecord(n, r.kind, r.version, r.at, r.body) for n, r in enumerate(image.records)]
-        records = [structs.replace(r, body=self._values.record(sid, row).body) for r, row in zip(image.records, rows)]
+        records = [
+            structs.replace(r, body=self._values.record(sid, row).body)
+            for r, row in zip(image.records, rows, strict=True)
+        ]
         artifacts: list[Artifact] = []
         contents: list[bytes] = []
         for one, stored in zip(whole.artifacts, image.artifact_data, strict=True):
@@ -338,14 +342,14 @@ class EncryptedStore:
         """The error of each value of the session that does not open."""
         sid, values = head.session_id, self._values
         stored = await self._inner.inventory(sid)
-        tries: list[Callable[[], object]] = [lambda: values.open_head(stored.head)]
-        tries += [lambda one=one: values.open_item(sid, one) for one in stored.waiting]
-        tries += [lambda one=one: values.open_timer(sid, one) for one in stored.timers]
-        for attempt in tries:
+        items = [partial(values.open_item, sid, one) for one in stored.waiting]
+        timers = [partial(values.open_timer, sid, one) for one in stored.timers]
+        attempts: list[Callable[[], object]] = [partial(values.open_head, stored.head), *items, *timers]
+        for attempt in attempts:
             if (error := _error_of(attempt)) is not None:
                 yield error
         async for row in self._journal(sid):
-            if (error := _error_of(lambda row=row: values.record(sid, row))) is not None:
+            if (error := _error_of(partial(values.record, sid, row))) is not None:
                 yield error
         for one in stored.artifacts:
             try:

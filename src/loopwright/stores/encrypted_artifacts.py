@@ -51,7 +51,7 @@ def sealed_artifact(sealer: Sealer, session_id: str, artifact_id: str, data: byt
     start = content + len(data).to_bytes(8, "big")
     parts = [sealer.seal(_place(session_id, artifact_id, -1), start, fixed=content)]
     for n, at in enumerate(range(0, len(data), SLICE_BYTES)):
-        parts.append(sealer.seal(_place(session_id, artifact_id, n), data[at : at + SLICE_BYTES], fixed=content))  # noqa: PERF401 - beside the start
+        parts.append(sealer.seal(_place(session_id, artifact_id, n), data[at : at + SLICE_BYTES], fixed=content))
     return b"".join(parts)
 
 

@@ -187,7 +187,7 @@ class SqliteStore:
         """See `ArtifactStore.put_artifact`."""
         loop = self._binding.enter()
         size = len(data)
-        name = digest or await self._reader.submit(loop, lambda _: hashlib.sha256(data).hexdigest())
+        name = await self._reader.submit(loop, lambda _: digest or hashlib.sha256(data).hexdigest())
         begun = await self._writer.submit(
             loop, lambda own: sqlite_artifacts.begin(own.execute, session_id, media_type, size, name)
         )
