@@ -33,7 +33,7 @@ class ArtifactStore(Protocol):
         """Stores `data`, durable before return; equal content of one session is stored once (id from the digest).
 
         `digest` stands in for the SHA-256 of `data`, for who stores other bytes than were given to him: a wrapper that
-        encrypts. 64 hex digits; whoever says one says it for the same bytes only.
+        encrypts. 64 hex digits; it is said for the same bytes only.
         """
         ...
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from .encrypted_envelope import Place, Sealer, overhead_of
+from .encrypted_envelope import SealedPlace, Sealer, overhead_of
 
 SLICE_BYTES: Final = 64 * 1024
 """Of the artifact, in one envelope."""
@@ -86,5 +86,5 @@ def opened_artifact(sealer: Sealer, session_id: str, artifact_id: str, stored: b
     return b"".join(opened_slices(sealer, one, wanted, stored[at : at + length])), one.digest
 
 
-def _place(session_id: str, artifact_id: str, n: int) -> Place:
-    return Place(session_id, "artifact", (artifact_id, n))
+def _place(session_id: str, artifact_id: str, n: int) -> SealedPlace:
+    return SealedPlace(session_id, "artifact", (artifact_id, n))

@@ -44,7 +44,7 @@ _CIPHERS: Final = 1024
 """Sessions whose key is remembered; making one takes some microseconds."""
 
 
-class Place(Struct, frozen=True, gc=False):
+class SealedPlace(Struct, frozen=True, gc=False):
     """Where a value stands; it opens at no other place."""
 
     session_id: str
@@ -82,7 +82,7 @@ class Sealer:
         self._cipher = functools.lru_cache(_CIPHERS)(self._new_cipher)
         self._current()
 
-    def seal(self, place: Place, value: bytes, *, names: Iterable[str] = (), fixed: bytes | None = None) -> bytes:
+    def seal(self, place: SealedPlace, value: bytes, *, names: Iterable[str] = (), fixed: bytes | None = None) -> bytes:
         """The envelope of `value`, under the current key.
 
         `names`: ids of artifacts that the value names; they stay readable, since stores keep what is named. `fixed`: the
@@ -98,7 +98,7 @@ class Sealer:
             nonce = self._made(key_id, b"nonce", place.session_id, bound + fixed)[:_NONCE]
         return b"".join((start, nonce, self._cipher(key_id, place.session_id).encrypt(nonce, value, bound)))
 
-    def open(self, place: Place, sealed: bytes) -> bytes:
+    def open(self, place: SealedPlace, sealed: bytes) -> bytes:
         """The value. Raises `SealBrokenError`, `SealKeyError`, and `UnsealedError` unless plain ones are read."""
         if not sealed.startswith(SEALED):
             return self._plain_value(place, sealed)
@@ -115,14 +115,14 @@ class Sealer:
         """What stands for the digest of content where it can be read: 64 hex digits that say nothing without the key."""
         return self._made(self._current(), b"content", session_id, digest.encode()).hex()
 
-    def is_plain(self, place: Place, stored: bytes) -> bool:
+    def is_plain(self, place: SealedPlace, stored: bytes) -> bool:
         """True when a value is not sealed and may be read. Raises `UnsealedError` when it may not."""
         if stored.startswith(SEALED):
             return False
         self._plain_value(place, stored)
         return True
 
-    def _plain_value(self, place: Place, value: bytes) -> bytes:
+    def _plain_value(self, place: SealedPlace, value: bytes) -> bytes:
         if self._plain == "refuse":
             raise UnsealedError(place.session_id, place.words, place.position)
         return value
@@ -152,16 +152,16 @@ class Sealer:
         return AESGCM(self._made(key_id, b"cipher", session_id))
 
 
-def overhead_of(place: Place, sealed: bytes) -> int:
+def overhead_of(place: SealedPlace, sealed: bytes) -> int:
     """How many bytes longer than its value an envelope is that begins like this."""
     return _parsed(place, sealed)[1] + _NONCE + _TAG
 
 
-def _bound(place: Place) -> bytes:
+def _bound(place: SealedPlace) -> bytes:
     return encode((place.what, place.session_id, *place.where))
 
 
-def _parsed(place: Place, sealed: bytes) -> tuple[str, int]:
+def _parsed(place: SealedPlace, sealed: bytes) -> tuple[str, int]:
     """(id of the key, where the nonce begins)."""
     at = len(_MAGIC) + 1
     if len(sealed) < at or not sealed.startswith(_MAGIC):

@@ -29,7 +29,7 @@ from ..ports.store import (
     Transition,
 )
 from ..ports.store_transfer import StoredTimer
-from .encrypted_envelope import Place, Sealer
+from .encrypted_envelope import SealedPlace, Sealer
 from .references import artifact_ids_in
 
 SEAL_ERRORS: Final = (SealBrokenError, SealKeyError, UnsealedError)
@@ -110,14 +110,14 @@ class SealedValues:
         """A title, sealed; an empty one stays empty."""
         if not given:
             return given
-        sealed = self._sealer.seal(Place(session_id, "title"), given.encode(errors="surrogatepass"))
+        sealed = self._sealer.seal(SealedPlace(session_id, "title"), given.encode(errors="surrogatepass"))
         return _TITLE + base64.b64encode(sealed).decode("ascii")
 
     def open_head(self, stored: Head) -> Head:
         """A head with its title opened."""
         if not stored.title:
             return stored
-        place = Place(stored.session_id, "title")
+        place = SealedPlace(stored.session_id, "title")
         if not stored.title.startswith(_TITLE):
             self._sealer.open(place, b"")  # raises unless plain ones are read
             return stored
@@ -140,17 +140,17 @@ class SealedValues:
         waiting = tuple([self.open_item(sid, item) for item in found.waiting])
         return Lookup(self.open_head(found.head), waiting, found.item_position)
 
-    def _body(self, place: Place, body: bytes) -> bytes:
+    def _body(self, place: SealedPlace, body: bytes) -> bytes:
         return self._sealer.seal(place, body, names=artifact_ids_in(body))
 
 
-def _record(session_id: str, position: int, kind: str, version: int) -> Place:
-    return Place(session_id, "record", (position, kind, version))
+def _record(session_id: str, position: int, kind: str, version: int) -> SealedPlace:
+    return SealedPlace(session_id, "record", (position, kind, version))
 
 
-def _item(session_id: str, item: InboxItem) -> Place:
-    return Place(session_id, "inbox item", (item.item_id, item.kind))
+def _item(session_id: str, item: InboxItem) -> SealedPlace:
+    return SealedPlace(session_id, "inbox item", (item.item_id, item.kind))
 
 
-def _timer(session_id: str, timer_id: str) -> Place:
-    return Place(session_id, "timer", (timer_id,))
+def _timer(session_id: str, timer_id: str) -> SealedPlace:
+    return SealedPlace(session_id, "timer", (timer_id,))
