@@ -99,8 +99,10 @@ async def _spoken_on(dsn: str, cells: Callable[[str], Awaitable[list[Any]]]) -> 
     counts: list[int] = []
     for wrap in (sealed, lambda store: store):
         store: SessionStore = wrap(open_store(dsn))
-        artifact = await speak(store, f"s{len(counts)}")
-        assert (await everything(store, f"s{len(counts)}", artifact.artifact_id))[-1] == SPOKEN.encode() * 5000
+        session_id = f"s{len(counts)}"
+        artifact = await speak(store, session_id)
+        assert await store.read_artifact(artifact.artifact_id) == SPOKEN.encode() * 5000
+        assert (await head_of(store, session_id)).title == f"{SPOKEN}!"
         await store.aclose()
         counts.append(_say(await cells(dsn)))
     return counts[0], counts[1]
