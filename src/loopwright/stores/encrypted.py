@@ -89,8 +89,8 @@ class EncryptedStore:
 
     @property
     def identity(self) -> str:
-        """That of the store inside: it is the same data."""
-        return self._inner.identity
+        """That of the data below, opened with keys: what a run with keys has warm must not serve one without."""
+        return f"sealed {self._inner.identity}"
 
     @property
     def owner(self) -> str:
