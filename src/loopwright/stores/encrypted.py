@@ -58,7 +58,7 @@ from .encrypted_artifacts import (
     sealed_artifact,
 )
 from .encrypted_envelope import PlainPolicy, Sealer
-from .encrypted_values import SEAL_ERRORS, SealedValues
+from .encrypted_values import SEAL_ERRORS, Opening, Sealing
 from .ledger import LEDGER_KINDS, uncertain_calls
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class EncryptedStore:
         """`inner` belongs to this object from now on: use it through this one only."""
         self._inner = inner
         self._sealer = Sealer(keys, plain)
-        self._values = SealedValues(self._sealer)
+        self._seal, self._open = Sealing(self._sealer), Opening(self._sealer)
         self._left_out: set[tuple[str, str]] = set()
 
     @property
@@ -104,24 +104,24 @@ class EncryptedStore:
 
     def create(self, session: NewSession) -> Awaitable[Head]:
         """See `Store.create`."""
-        return _then(self._inner.create(self._values.new_session(session)), self._values.open_head)
+        return _then(self._inner.create(self._seal.new_session(session)), self._open.head)
 
     def commit(self, transition: Transition) -> Awaitable[Committed]:
         """See `Store.commit`."""
-        return self._inner.commit(self._values.transition(transition))
+        return self._inner.commit(self._seal.transition(transition))
 
     async def read(self, session_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[StoredRecord]:
         """See `Store.read`."""
         rows = await self._inner.read(session_id, after=after, limit=limit)
-        return [self._values.record(session_id, row) for row in rows]
+        return [self._open.record(session_id, row) for row in rows]
 
     async def lookup(self, session_id: str, *, item_id: str | None = None) -> Lookup:
         """See `Store.lookup`."""
-        return self._values.open_lookup(await self._inner.lookup(session_id, item_id=item_id))
+        return self._open.lookup(await self._inner.lookup(session_id, item_id=item_id))
 
     def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
         """See `Store.enqueue`."""
-        return self._inner.enqueue(session_id, self._values.item(session_id, item), self._values.ops(session_id, ops))
+        return self._inner.enqueue(session_id, self._seal.item(session_id, item), self._seal.ops(session_id, ops))
 
     async def claim(self, query: ClaimQuery) -> Claimable:
         """See `Store.claim`. A timer that does not open is left out, with a line in the log: it must not stop the others."""
@@ -133,7 +133,7 @@ class EncryptedStore:
             if len(timers) >= min(query.limit, len(found.timers)) or len(found.timers) < limit:
                 break
             limit *= 2
-        heads = [self._values.shown_head(head) for head in found.interrupted]
+        heads = [self._open.shown_head(head) for head in found.interrupted]
         return Claimable(tuple(heads[: query.limit]), tuple(timers[: query.limit]))
 
     def renew(self, session_ids: Sequence[str], ttl_s: float) -> Awaitable[dict[str, tuple[int, int]]]:
@@ -142,7 +142,7 @@ class EncryptedStore:
 
     async def list(self, query: SessionQuery) -> Sequence[Head]:
         """See `Store.list`. A title that does not open is left empty."""
-        return [self._values.shown_head(head) for head in await self._inner.list(query)]
+        return [self._open.shown_head(head) for head in await self._inner.list(query)]
 
     async def wait_for_work(self, timeout_s: float) -> None:
         """See `WakeSource`; `RetryLaterError` when the store inside is none, and the worker goes by the clock."""
@@ -220,7 +220,7 @@ class EncryptedStore:
             try:
                 async for row in self._journal(sid):
                     if row.kind in LEDGER_KINDS:
-                        own.append((sid, self._values.record(sid, row)))
+                        own.append((sid, self._open.record(sid, row)))
             except (SessionGoneError, SessionNotFoundError):
                 continue
             calls += own
@@ -254,19 +254,21 @@ class EncryptedStore:
         """See `StoreTransfer.inventory`."""
         stored = await self._inner.inventory(session_id)
         artifacts = [await self.artifact(one.artifact_id) for one in stored.artifacts]
-        return structs.replace(self._opened(stored), artifacts=tuple([one for one in artifacts if one is not None]))
+        return structs.replace(
+            self._open.inventory(stored), artifacts=tuple([one for one in artifacts if one is not None])
+        )
 
     async def restore(self, image: SessionImage) -> Head:
         """See `StoreTransfer.restore`."""
         sealed = await asyncio.to_thread(self._sealed_image, image)
-        return self._values.open_head(await self._inner.restore(sealed))
+        return self._open.head(await self._inner.restore(sealed))
 
     def opened(self, image: SessionImage) -> SessionImage:
         """See `SealedStore.opened`."""
         whole, sid = image.inventory, image.inventory.head.session_id
         rows = [StoredRecord(n, r.kind, r.version, r.at, r.body) for n, r in enumerate(image.records)]
         records = [
-            structs.replace(r, body=self._values.record(sid, row).body)
+            structs.replace(r, body=self._open.record(sid, row).body)
             for r, row in zip(image.records, rows, strict=True)
         ]
         artifacts: list[Artifact] = []
@@ -275,7 +277,7 @@ class EncryptedStore:
             data, digest = opened_artifact(self._sealer, sid, one.artifact_id, stored)
             artifacts.append(structs.replace(one, size=len(data), digest=digest or one.digest))
             contents.append(data)
-        inventory = structs.replace(self._opened(whole), artifacts=tuple(artifacts))
+        inventory = structs.replace(self._open.inventory(whole), artifacts=tuple(artifacts))
         return SessionImage(inventory, tuple(records), tuple(contents))
 
     def aclose(self) -> Awaitable[None]:
@@ -296,18 +298,8 @@ class EncryptedStore:
             return None
         return known, artifact_start(self._sealer, known.session_id, artifact_id, stored)
 
-    def _opened(self, stored: Inventory) -> Inventory:
-        """All of it but its artifacts, opened."""
-        sid = stored.head.session_id
-        return structs.replace(
-            stored,
-            head=self._values.open_head(stored.head),
-            waiting=tuple([self._values.open_item(sid, item) for item in stored.waiting]),
-            timers=tuple([self._values.open_timer(sid, timer) for timer in stored.timers]),
-        )
-
     def _sealed_image(self, image: SessionImage) -> SessionImage:
-        whole, values = image.inventory, self._values
+        whole, seal = image.inventory, self._seal
         sid = whole.head.session_id
         artifacts: list[Artifact] = []
         contents: list[bytes] = []
@@ -318,18 +310,18 @@ class EncryptedStore:
             contents.append(stored)
         inventory = structs.replace(
             whole,
-            head=structs.replace(whole.head, title=values.title(sid, whole.head.title)),
-            waiting=tuple([values.item(sid, item) for item in whole.waiting]),
-            timers=tuple([values.timer(sid, timer) for timer in whole.timers]),
+            head=structs.replace(whole.head, title=seal.title(sid, whole.head.title)),
+            waiting=tuple([seal.item(sid, item) for item in whole.waiting]),
+            timers=tuple([seal.timer(sid, timer) for timer in whole.timers]),
             artifacts=tuple(artifacts),
         )
-        return SessionImage(inventory, values.records(sid, 0, image.records), tuple(contents))
+        return SessionImage(inventory, seal.records(sid, 0, image.records), tuple(contents))
 
     def _readable(self, due: Sequence[DueTimer]) -> Sequence[DueTimer]:
         readable: list[DueTimer] = []
         for timer in due:
             try:
-                readable.append(self._values.open_due(timer))
+                readable.append(self._open.due(timer))
             except SEAL_ERRORS as error:
                 if (one := (timer.session_id, timer.timer_id)) not in self._left_out:
                     self._left_out.add(one)
@@ -347,20 +339,20 @@ class EncryptedStore:
 
     async def _unopened(self, head: Head) -> AsyncIterator[LoopwrightError]:
         """The error of each value of the session that does not open."""
-        sid, values = head.session_id, self._values
+        sid, opening = head.session_id, self._open
         try:
             stored = await self._inner.inventory(sid)
         except ConfigError:  # database servers do not have it in this version: then what runs need is looked at
             found = await self._inner.lookup(sid)
             stored = Inventory(found.head, found.waiting, (), (), ())
-        items = [partial(values.open_item, sid, one) for one in stored.waiting]
-        timers = [partial(values.open_timer, sid, one) for one in stored.timers]
-        attempts: list[Callable[[], object]] = [partial(values.open_head, stored.head), *items, *timers]
+        items = [partial(opening.item, sid, one) for one in stored.waiting]
+        timers = [partial(opening.timer, sid, one) for one in stored.timers]
+        attempts: list[Callable[[], object]] = [partial(opening.head, stored.head), *items, *timers]
         for attempt in attempts:
             if (error := _error_of(attempt)) is not None:
                 yield error
         async for row in self._journal(sid):
-            if (error := _error_of(partial(values.record, sid, row))) is not None:
+            if (error := _error_of(partial(opening.record, sid, row))) is not None:
                 yield error
         for one in stored.artifacts:
             try:

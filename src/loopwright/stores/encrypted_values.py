@@ -16,19 +16,23 @@ from msgspec import structs
 from ..model.archive_errors import SealBrokenError, SealKeyError, UnsealedError
 from ..ports.store import (
     CreateSession,
+    DropSession,
+    DropTimer,
     DueTimer,
     EncodedRecord,
     Head,
     InboxItem,
     Lookup,
+    MarkItem,
     NewSession,
     Op,
     PutItem,
     PutTimer,
     StoredRecord,
+    TakeItems,
     Transition,
 )
-from ..ports.store_transfer import StoredTimer
+from ..ports.store_transfer import Inventory, StoredTimer
 from .encrypted_envelope import SealedPlace, Sealer
 from .references import artifact_ids_in
 
@@ -37,8 +41,8 @@ SEAL_ERRORS: Final = (SealBrokenError, SealKeyError, UnsealedError)
 _TITLE: Final = "sealed:"
 
 
-class SealedValues:
-    """Values on their way into a store and out of it."""
+class Sealing:
+    """Values on their way into a store."""
 
     def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
@@ -65,14 +69,24 @@ class SealedValues:
             ]
         )
 
-    def record(self, session_id: str, row: StoredRecord) -> StoredRecord:
-        """A stored record, opened."""
-        body = self._sealer.open(_record(session_id, row.position, row.kind, row.version), row.body)
-        return StoredRecord(row.position, row.kind, row.version, row.at, body)
-
     def ops(self, session_id: str, given: tuple[Op, ...]) -> tuple[Op, ...]:
         """Operations of a transition or enqueue of this session, sealed."""
         return tuple([self._op(session_id, op) for op in given])
+
+    def item(self, session_id: str, given: InboxItem) -> InboxItem:
+        """An inbox item, sealed."""
+        return structs.replace(given, body=self._body(_item(session_id, given), given.body))
+
+    def timer(self, session_id: str, given: StoredTimer) -> StoredTimer:
+        """A timer, sealed."""
+        return structs.replace(given, body=self._body(_timer(session_id, given.timer_id), given.body))
+
+    def title(self, session_id: str, given: str) -> str:
+        """A title, sealed; an empty one stays empty."""
+        if not given:
+            return given
+        sealed = self._sealer.seal(SealedPlace(session_id, "title"), given.encode(errors="surrogatepass"))
+        return _TITLE + base64.b64encode(sealed).decode("ascii")
 
     def _op(self, session_id: str, op: Op) -> Op:
         match op:
@@ -82,38 +96,38 @@ class SealedValues:
                 return CreateSession(self.new_session(session))
             case PutTimer(timer_id, due_at, body):
                 return PutTimer(timer_id, due_at, self._body(_timer(session_id, timer_id), body))
-            case _:
+            case TakeItems() | MarkItem() | DropSession() | DropTimer():  # by name: a new one must not pass unseen
                 return op
 
-    def item(self, session_id: str, given: InboxItem) -> InboxItem:
-        """An inbox item, sealed."""
-        return structs.replace(given, body=self._body(_item(session_id, given), given.body))
+    def _body(self, place: SealedPlace, body: bytes) -> bytes:
+        return self._sealer.seal(place, body, names=artifact_ids_in(body))
 
-    def open_item(self, session_id: str, stored: InboxItem) -> InboxItem:
+
+class Opening:
+    """Values on their way out. Every method raises `SEAL_ERRORS` when one does not open where it stands."""
+
+    def __init__(self, sealer: Sealer) -> None:
+        self._sealer = sealer
+
+    def record(self, session_id: str, row: StoredRecord) -> StoredRecord:
+        """A stored record, opened."""
+        body = self._sealer.open(_record(session_id, row.position, row.kind, row.version), row.body)
+        return StoredRecord(row.position, row.kind, row.version, row.at, body)
+
+    def item(self, session_id: str, stored: InboxItem) -> InboxItem:
         """An inbox item, opened."""
         return structs.replace(stored, body=self._sealer.open(_item(session_id, stored), stored.body))
 
-    def timer(self, session_id: str, given: StoredTimer) -> StoredTimer:
-        """A timer, sealed."""
-        return structs.replace(given, body=self._body(_timer(session_id, given.timer_id), given.body))
-
-    def open_timer(self, session_id: str, stored: StoredTimer) -> StoredTimer:
+    def timer(self, session_id: str, stored: StoredTimer) -> StoredTimer:
         """A timer, opened."""
         return structs.replace(stored, body=self._sealer.open(_timer(session_id, stored.timer_id), stored.body))
 
-    def open_due(self, due: DueTimer) -> DueTimer:
+    def due(self, stored: DueTimer) -> DueTimer:
         """A timer whose time has come, opened."""
-        body = self._sealer.open(_timer(due.session_id, due.timer_id), due.body)
-        return DueTimer(due.session_id, due.timer_id, due.due_at, body)
+        body = self._sealer.open(_timer(stored.session_id, stored.timer_id), stored.body)
+        return DueTimer(stored.session_id, stored.timer_id, stored.due_at, body)
 
-    def title(self, session_id: str, given: str) -> str:
-        """A title, sealed; an empty one stays empty."""
-        if not given:
-            return given
-        sealed = self._sealer.seal(SealedPlace(session_id, "title"), given.encode(errors="surrogatepass"))
-        return _TITLE + base64.b64encode(sealed).decode("ascii")
-
-    def open_head(self, stored: Head) -> Head:
+    def head(self, stored: Head) -> Head:
         """A head with its title opened."""
         if not stored.title:
             return stored
@@ -130,18 +144,25 @@ class SealedValues:
     def shown_head(self, stored: Head) -> Head:
         """A head for a list of many: a title that does not open is left out, so that the others can be seen."""
         try:
-            return self.open_head(stored)
+            return self.head(stored)
         except SEAL_ERRORS:
             return structs.replace(stored, title="")
 
-    def open_lookup(self, found: Lookup) -> Lookup:
+    def lookup(self, found: Lookup) -> Lookup:
         """Head and waiting items, opened."""
         sid = found.head.session_id
-        waiting = tuple([self.open_item(sid, item) for item in found.waiting])
-        return Lookup(self.open_head(found.head), waiting, found.item_position)
+        waiting = tuple([self.item(sid, item) for item in found.waiting])
+        return Lookup(self.head(found.head), waiting, found.item_position)
 
-    def _body(self, place: SealedPlace, body: bytes) -> bytes:
-        return self._sealer.seal(place, body, names=artifact_ids_in(body))
+    def inventory(self, stored: Inventory) -> Inventory:
+        """All of a session's but its artifacts, opened."""
+        sid = stored.head.session_id
+        return structs.replace(
+            stored,
+            head=self.head(stored.head),
+            waiting=tuple([self.item(sid, item) for item in stored.waiting]),
+            timers=tuple([self.timer(sid, timer) for timer in stored.timers]),
+        )
 
 
 def _record(session_id: str, position: int, kind: str, version: int) -> SealedPlace:
