@@ -47,7 +47,6 @@ from ..ports.store_admin import SessionStore, StoreProblem, UncertainCall
 from ..ports.store_transfer import Inventory, SessionImage
 from ..ports.store_upkeep import Reclaimed, StoreFigures
 from ..ports.wake_source import WakeSource
-from .derived import artifact_name
 from .encrypted_artifacts import (
     LONGEST_START,
     SLICE_BYTES,
@@ -155,15 +154,13 @@ class EncryptedStore:
     ) -> Artifact:
         """See `ArtifactStore.put_artifact`. Content that was put under an older key is stored once more."""
 
-        def sealed() -> tuple[str, str, str, bytes]:
+        def sealed() -> tuple[str, Artifact, bytes]:
             content = digest or hashlib.sha256(data).hexdigest()
-            name = self._sealer.content_name(session_id, content)
-            artifact_id = artifact_name(session_id, name)
-            return content, name, artifact_id, sealed_artifact(self._sealer, session_id, artifact_id, data, content)
+            return content, *sealed_artifact(self._sealer, session_id, data, content)
 
-        content, name, artifact_id, stored = await asyncio.to_thread(sealed)
-        kept = await self._inner.put_artifact(session_id, stored, media_type, digest=name)
-        if kept.artifact_id != artifact_id:
+        content, made, stored = await asyncio.to_thread(sealed)
+        kept = await self._inner.put_artifact(session_id, stored, media_type, digest=made.digest)
+        if kept.artifact_id != made.artifact_id:
             raise InvariantError(f"the store inside names artifacts in its own way: {kept.artifact_id!r}")
         return structs.replace(kept, size=len(data), digest=content)
 
@@ -204,7 +201,7 @@ class EncryptedStore:
                 continue
             if errors:
                 more = f" (and {len(errors) - 1} more of its values do not open)" if len(errors) > 1 else ""
-                what, _, todo = str(errors[0]).partition("; ")
+                what, _, todo = str(errors[0]).removeprefix(f"session {head.session_id!r}, ").partition("; ")
                 found.append(StoreProblem(head.session_id, what + more, todo))
         return found
 
@@ -304,9 +301,8 @@ class EncryptedStore:
         artifacts: list[Artifact] = []
         contents: list[bytes] = []
         for one, data in zip(whole.artifacts, image.artifact_data, strict=True):
-            stored = sealed_artifact(self._sealer, sid, one.artifact_id, data, one.digest)
-            name = self._sealer.content_name(sid, one.digest)
-            artifacts.append(structs.replace(one, size=len(stored), digest=name))
+            made, stored = sealed_artifact(self._sealer, sid, data, one.digest, one.artifact_id)
+            artifacts.append(structs.replace(made, media_type=one.media_type))
             contents.append(stored)
         inventory = structs.replace(
             whole,

@@ -12,6 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..ports.artifact import Artifact
+from .derived import artifact_name
 from .encrypted_envelope import SealedPlace, Sealer, overhead_of
 
 SLICE_BYTES: Final = 64 * 1024
@@ -45,14 +47,22 @@ class SealedArtifact(Struct, frozen=True):
         return wanted, before + wanted.start * whole, (len(wanted) - 1) * whole + last
 
 
-def sealed_artifact(sealer: Sealer, session_id: str, artifact_id: str, data: bytes, digest: str) -> bytes:
-    """The bytes to store for `data`; `digest` is its SHA-256 in hex."""
-    content = bytes.fromhex(digest)
-    start = content + len(data).to_bytes(8, "big")
-    parts = [sealer.seal(_place(session_id, artifact_id, -1), start, fixed=content)]
-    for n, at in enumerate(range(0, len(data), SLICE_BYTES)):
-        parts.append(sealer.seal(_place(session_id, artifact_id, n), data[at : at + SLICE_BYTES], fixed=content))
-    return b"".join(parts)
+def sealed_artifact(
+    sealer: Sealer, session_id: str, data: bytes, digest: str, artifact_id: str | None = None
+) -> tuple[Artifact, bytes]:
+    """What to store for `data`, whose SHA-256 in hex is `digest`: facts without a media type, and bytes.
+
+    The id is made as every store does it, unless it is given. All of it is under one key, whichever is current meanwhile.
+    """
+    key_id = sealer.current()
+    name = sealer.content_name(key_id, session_id, digest)
+    artifact_id = artifact_id or artifact_name(session_id, name)
+    values = [bytes.fromhex(digest) + len(data).to_bytes(8, "big")]
+    values += [data[at : at + SLICE_BYTES] for at in range(0, len(data), SLICE_BYTES)]
+    stored = b"".join(
+        [sealer.seal_alike(key_id, _place(session_id, artifact_id, n), v) for n, v in enumerate(values, -1)]
+    )
+    return Artifact(artifact_id, session_id, "", len(stored), name), stored
 
 
 def artifact_start(sealer: Sealer, session_id: str, artifact_id: str, stored: bytes) -> SealedArtifact | None:

@@ -4,7 +4,7 @@ Owns: the envelope, what is bound to it, keys made from keys. Must not know: rec
 The form, version 1: `\\x8fLWS`, 1, length and UTF-8 of the key's id, number (4 bytes) and ids of artifacts that the value
 names, nonce (12 bytes), AES-256-GCM of the value with its tag. Authenticated beside it: all before the nonce, and the
 place as JSON. Each session has a key of its own, HMAC-SHA256 of the given key over a label and the session's id; so nonces
-may be random however much is written.
+may be random however much is written, and those of artifacts are made from what they hold (HMAC-SHA256).
 Read next: `encrypted_values.py`.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import hmac
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -80,23 +80,27 @@ class Sealer:
         self._keys = keys
         self._plain = plain
         self._cipher = functools.lru_cache(_CIPHERS)(self._new_cipher)
-        self._current()
+        self.current()
 
-    def seal(self, place: SealedPlace, value: bytes, *, names: Iterable[str] = (), fixed: bytes | None = None) -> bytes:
+    def current(self) -> str:
+        """The id of the key for what is written now. Raises `ConfigError` when it is not usable."""
+        key_id = self._keys.current
+        if not 1 <= len(key_id.encode()) <= KEY_ID_BYTES:
+            raise ConfigError(f"the key id {key_id!r} has to have 1 to {KEY_ID_BYTES} bytes")
+        if self._key(key_id) is None:
+            raise ConfigError(f"the current key {key_id!r} is not among the keys given")
+        return key_id
+
+    def seal(self, place: SealedPlace, value: bytes, *, names: Iterable[str] = ()) -> bytes:
         """The envelope of `value`, under the current key.
 
-        `names`: ids of artifacts that the value names; they stay readable, since stores keep what is named. `fixed`: the
-        same envelope each time; it must say all that the value depends on.
+        `names`: ids of artifacts that the value names; they stay readable, since stores keep what is named.
         """
-        key_id, ids = self._current(), sorted(names)
-        said = key_id.encode()
-        start = b"".join((_MAGIC, bytes([len(said)]), said, len(ids).to_bytes(4, "big"), "".join(ids).encode()))
-        bound = start + _bound(place)
-        if fixed is None:
-            nonce = os.urandom(_NONCE)
-        else:
-            nonce = self._made(key_id, b"nonce", place.session_id, bound + fixed)[:_NONCE]
-        return b"".join((start, nonce, self._cipher(key_id, place.session_id).encrypt(nonce, value, bound)))
+        return self._sealed(self.current(), place, value, ids=sorted(names))
+
+    def seal_alike(self, key_id: str, place: SealedPlace, value: bytes) -> bytes:
+        """The envelope of `value` under this key: the same one each time, since its nonce is made from place and value."""
+        return self._sealed(key_id, place, value, alike=True)
 
     def open(self, place: SealedPlace, sealed: bytes) -> bytes:
         """The value. Raises `SealBrokenError`, `SealKeyError`, and `UnsealedError` unless plain ones are read."""
@@ -111,9 +115,9 @@ class Sealer:
         except (InvalidTag, ValueError) as error:
             raise place.broken() from error
 
-    def content_name(self, session_id: str, digest: str) -> str:
+    def content_name(self, key_id: str, session_id: str, digest: str) -> str:
         """What stands for the digest of content where it can be read: 64 hex digits that say nothing without the key."""
-        return self._made(self._current(), b"content", session_id, digest.encode()).hex()
+        return self._made(key_id, b"content", session_id, digest.encode()).hex()
 
     def is_plain(self, place: SealedPlace, stored: bytes) -> bool:
         """True when a value is not sealed and may be read. Raises `UnsealedError` when it may not."""
@@ -122,18 +126,22 @@ class Sealer:
         self._plain_value(place, stored)
         return True
 
+    def _sealed(
+        self, key_id: str, place: SealedPlace, value: bytes, *, ids: Sequence[str] = (), alike: bool = False
+    ) -> bytes:
+        said = key_id.encode()
+        start = b"".join((_MAGIC, bytes([len(said)]), said, len(ids).to_bytes(4, "big"), "".join(ids).encode()))
+        bound = start + _bound(place)
+        if alike:
+            nonce = self._made(key_id, b"nonce", place.session_id, bound + value)[:_NONCE]
+        else:
+            nonce = os.urandom(_NONCE)
+        return b"".join((start, nonce, self._cipher(key_id, place.session_id).encrypt(nonce, value, bound)))
+
     def _plain_value(self, place: SealedPlace, value: bytes) -> bytes:
         if self._plain == "refuse":
             raise UnsealedError(place.session_id, place.words, place.position)
         return value
-
-    def _current(self) -> str:
-        key_id = self._keys.current
-        if not 1 <= len(key_id.encode()) <= KEY_ID_BYTES:
-            raise ConfigError(f"the key id {key_id!r} has to have 1 to {KEY_ID_BYTES} bytes")
-        if self._key(key_id) is None:
-            raise ConfigError(f"the current key {key_id!r} is not among the keys given")
-        return key_id
 
     def _key(self, key_id: str) -> bytes | None:
         key = self._keys.key(key_id)
