@@ -33,6 +33,7 @@ SHARED_MODULE_NAMES: dict[str, str] = {
 # Dotted name, or `prefix.*` → why.
 WIDE_CLASSES: dict[str, str] = {
     "loopwright.stores.memory.MemoryStore": "implements Store, ArtifactStore and StoreAdmin: one object is what a host opens",
+    "loopwright.stores.encrypted.EncryptedStore": "implements Store, ArtifactStore and StoreAdmin around another store",
     "loopwright.stores.server.ServerStore": "implements Store, ArtifactStore and StoreAdmin: one object is what a host opens",
     "loopwright.stores.sqlite.SqliteStore": "implements Store, ArtifactStore and StoreAdmin: one object is what a host opens",
     "loopwright.loop.StatefulAgentLoop": "the public handle: everything a host does with a session, without rules of its own",

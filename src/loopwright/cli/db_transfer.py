@@ -43,15 +43,16 @@ def export_file(
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="A file instead of standard output.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if there is one.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Readable lines from an encrypted store.")] = False,
 ) -> None:
     """Write whole sessions as lines that `import` reads.
 
-    A session's children come along. Others may go on writing: each session is of one moment.
+    A session's children come along. Others may go on writing: each session is of one moment. What an encrypted store holds stays encrypted, unless --plain is given.
     """
 
     async def work(store: SessionStore, file: BinaryIO) -> ExportReport:
         chosen = [await resolved(store, session_id) for session_id in session_ids] if session_ids else None
-        return await Exporter(store, file.write).run(chosen, library=__version__, at=time.time())
+        return await Exporter(store, file.write, plain=plain).run(chosen, library=__version__, at=time.time())
 
     check_there(db)
     with _output(out, force=force) as file:

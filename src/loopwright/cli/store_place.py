@@ -6,17 +6,25 @@ Must not know: sessions, models. Read next: `agent_setup.py`.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from ..late import Late
 from ..model.errors import ConfigError, StoreReadOnlyError
 from ..ports.store_admin import SchemaPolicy, SessionStore
 from ..stores.dsn import open_store
+
+if TYPE_CHECKING:
+    from ..stores import encrypted, static_keys
+else:
+    encrypted = Late("loopwright.stores.encrypted")
+    static_keys = Late("loopwright.stores.static_keys")
 
 DEFAULT_DB: Final = os.path.join(".loopwright", "sessions.db")
 
@@ -58,9 +66,21 @@ def check_there(db: str) -> None:
 
 
 def store_at(db: str, schema: SchemaPolicy) -> SessionStore:
-    """Opens the store; errors name its file without detours."""
+    """Opens the store; errors name its file without detours. With keys in the environment it is an encrypted one."""
+    seal = _encryption(os.environ)  # before anything is made
     path = file_of(db)
-    return open_store(db if path is None else os.path.realpath(path), schema=schema)
+    store = open_store(db if path is None else os.path.realpath(path), schema=schema)
+    return store if seal is None else seal(store)
+
+
+def _encryption(env: Mapping[str, str]) -> Callable[[SessionStore], SessionStore] | None:
+    """What makes an encrypted store of one; None without keys. Raises `ConfigError`."""
+    keys = static_keys.StaticKeys.from_environment(env)
+    if keys is None:
+        return None
+    if (plain := env.get(static_keys.PLAIN) or "refuse") not in ("refuse", "read"):
+        raise ConfigError(f"{static_keys.PLAIN} is {plain!r}; it is refuse or read")
+    return functools.partial(encrypted.EncryptedStore, keys=keys, plain="read" if plain == "read" else "refuse")
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..ports.ambient import breathe
+from ..ports.sealing import SealedStore
 from ..ports.store import Head, SessionQuery
 from ..ports.store_admin import SessionStore
 from ..ports.store_transfer import Inventory
@@ -21,6 +22,7 @@ from .session_lines import (
     CHUNK_BYTES,
     FORMAT,
     IDS_A_LINE,
+    PLAIN_FORMAT,
     ArtifactLine,
     DroppedLine,
     ExportEndLine,
@@ -50,10 +52,15 @@ class ExportReport(Struct):
 
 
 class Exporter:
-    """One export: what it writes goes to `write`, in pieces."""
+    """One export: what it writes goes to `write`, in pieces.
 
-    def __init__(self, store: SessionStore, write: Callable[[bytes], object]) -> None:
-        self._store = store
+    What an encrypted store holds stays sealed, so that the file is as safe as the store, unless `plain` asks for readable
+    lines.
+    """
+
+    def __init__(self, store: SessionStore, write: Callable[[bytes], object], *, plain: bool = False) -> None:
+        self._sealed = isinstance(store, SealedStore) and not plain
+        self._store = store.sealed if isinstance(store, SealedStore) and not plain else store
         self._write = write
         self.report = ExportReport()
 
@@ -64,7 +71,8 @@ class Exporter:
         for a named one before anything is written.
         """
         heads = await self._chosen(session_ids)
-        self._put(written(HeaderLine(FORMAT, library, at)))
+        form = FORMAT if self._sealed else PLAIN_FORMAT
+        self._put(written(HeaderLine(form, library, at, self._sealed)))
         for head in heads:
             await self._session(head.session_id)
         self._put(written(ExportEndLine(self.report.sessions)))

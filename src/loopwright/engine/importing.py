@@ -9,7 +9,7 @@ Read next: `session_lines.py`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct, field, structs
@@ -24,6 +24,7 @@ from ..model.errors import (
     StoreCorruptError,
 )
 from ..ports.artifact import Artifact
+from ..ports.sealing import SealedStore
 from ..ports.store import EncodedRecord, Head, InboxItem, StoredRecord
 from ..ports.store_admin import SessionStore
 from ..ports.store_transfer import Inventory, KnownItem, SessionImage, StoredTimer
@@ -96,6 +97,27 @@ class _Unfinished:
             case _:
                 raise ExportFileError("it does not belong into a session")
 
+    def image(self, timers: Sequence[StoredTimer]) -> SessionImage:
+        """All of it, as a store takes it."""
+        inventory = Inventory(
+            structs.replace(self.head, owner=None, expires_in_s=0.0),
+            tuple(sorted(self.waiting, key=lambda item: item.seq)),
+            tuple(self.known),
+            tuple(timers),
+            tuple(self.artifacts),
+        )
+        records = tuple(EncodedRecord(row.kind, row.version, row.at, row.body) for row in self.rows)
+        return SessionImage(inventory, records, tuple(bytes(data) for data in self.data))
+
+    def open_with(self, store: SealedStore) -> None:
+        """Sealed lines become plain ones. Raises what `SealedStore.opened` raises."""
+        opened = store.opened(self.image(self.timers))
+        whole = opened.inventory
+        self.head = whole.head
+        self.rows = [structs.replace(row, body=one.body) for row, one in zip(self.rows, opened.records, strict=True)]
+        self.waiting, self.timers, self.artifacts = list(whole.waiting), list(whole.timers), list(whole.artifacts)
+        self.data = [bytearray(data) for data in opened.artifact_data]
+
 
 class Importer:
     """One import. `report` says at any time what is stored already."""
@@ -104,12 +126,14 @@ class Importer:
         self._store = store
         self._skip_existing = skip_existing
         self._arm_timers = arm_timers
+        self._opener: SealedStore | None = None
         self.report = ImportReport()
 
     async def run(self, lines: Iterable[bytes]) -> ImportReport:
         """Stores the sessions of an export, one at a time, as they were: idle, waiting or interrupted, without a lease.
 
-        Raises `ExportFileError` with the number of the line, `SessionExistsError`, `SessionTooNewError`; the session at that place was not stored, those before it were.
+        Raises `ExportFileError` with the number of the line, `SessionExistsError`, `SessionTooNewError`, and of sealed lines
+        `SealBrokenError`, `SealKeyError`; the session at that place was not stored, those before it were.
         """
         session: _Unfinished | None = None
         line: Line | None = None
@@ -117,7 +141,9 @@ class Importer:
             try:
                 line = _checked(text, number, line)
                 match line:
-                    case HeaderLine() | ExportEndLine() if session is None:
+                    case HeaderLine():
+                        self._opener = self._opener_of(line)
+                    case ExportEndLine() if session is None:
                         pass
                     case SessionLine() if session is None:
                         session = _Unfinished(line.head)
@@ -142,7 +168,7 @@ class Importer:
         text = b""
         for number, text in enumerate(lines, 1):
             if number == 1:
-                _checked(text, number, None)
+                self._opener_of(_checked(text, number, None))
             elif text.startswith(b'{"type":"session",'):
                 line = read_line(text)
                 if isinstance(line, SessionLine) and await self._is_known(line.head.session_id):
@@ -156,32 +182,37 @@ class Importer:
         if self._skip_existing and await self._is_known(sid):
             self.report.skipped.append(sid)
             return
+        if self._opener is not None:
+            session.open_with(self._opener)
         await _check(session)
         for artifact in session.artifacts:
             if await self._store.artifact(artifact.artifact_id) is not None:
                 raise ExportFileError(f"the store has another session's artifact {artifact.artifact_id}")
         timers = [structs.replace(one, paused=not self._arm_timers) for one in session.timers]
-        inventory = Inventory(
-            structs.replace(session.head, owner=None, expires_in_s=0.0),
-            tuple(sorted(session.waiting, key=lambda item: item.seq)),
-            tuple(session.known),
-            tuple(timers),
-            tuple(session.artifacts),
-        )
-        records = tuple(EncodedRecord(row.kind, row.version, row.at, row.body) for row in session.rows)
         try:
-            await self._store.restore(SessionImage(inventory, records, tuple(bytes(data) for data in session.data)))
+            await self._store.restore(session.image(timers))
         except SessionExistsError:
             if not self._skip_existing:
                 raise
             self.report.skipped.append(sid)
             return
         self.report.sessions.append(sid)
-        self.report.records += len(records)
+        self.report.records += len(session.rows)
         self.report.artifacts += len(session.artifacts)
         if session.head.status == "running":
             self.report.interrupted.append(sid)
         self.report.paused_timers += [(sid, one.timer_id, one.due_at) for one in timers if one.paused]
+
+    def _opener_of(self, header: Line) -> SealedStore | None:
+        """What opens the lines of this file; None when they are plain. Raises `ExportFileError` when nothing can."""
+        if not isinstance(header, HeaderLine) or not header.sealed:
+            return None
+        if not isinstance(self._store, SealedStore):
+            raise ExportFileError(
+                "it is encrypted; open the store with the keys of the one that it comes from (`EncryptedStore`,"
+                " LOOPWRIGHT_KEY_FILE)"
+            )
+        return self._store
 
     async def _is_known(self, session_id: str) -> bool:
         try:

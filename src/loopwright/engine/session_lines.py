@@ -21,8 +21,11 @@ from ..model.codec import decode, encode
 from ..model.errors import StoreCorruptError
 from ..ports.store import Head
 
-FORMAT: Final = 1
-"""The newest form of the file that this version reads, and the one that it writes."""
+FORMAT: Final = 2
+"""The newest form of the file that this version reads."""
+
+PLAIN_FORMAT: Final = 1
+"""What is written unless the lines are sealed, which readers of this form do not know."""
 
 CHUNK_BYTES: Final = 192 * 1024
 """Bytes of an artifact on one line."""
@@ -33,13 +36,15 @@ _NO_BODY: Final = msgspec.Raw(b"")
 _BODY: Final = b',"body":'
 
 
-class HeaderLine(Struct, frozen=True, tag_field="type", tag="loopwright_export"):
+class HeaderLine(Struct, frozen=True, tag_field="type", tag="loopwright_export", omit_defaults=True):
     """The first line."""
 
     format: int
     library: str
     """Version of the library that wrote it."""
     at: float
+    sealed: bool = False
+    """Bodies, titles and artifacts are encrypted as they were in their store; the keys are needed to read them."""
 
 
 class SessionLine(Struct, frozen=True, tag_field="type", tag="session"):

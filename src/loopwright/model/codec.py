@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json as _json
 from collections.abc import Callable
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, Final, TypeVar, cast, get_args
 
 import msgspec
 
@@ -35,6 +35,9 @@ Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 UPGRADES: dict[tuple[str, int], Upgrade] = {}
 """(kind, version) → the pure step that makes the JSON object of the next version."""
+
+SEALED: Final = b"\x8fLWS"
+"""What the body of an encrypted record begins with; no JSON and no text does."""
 
 _encoder = msgspec.json.Encoder()
 _classes: dict[str, type[Record]] = {name: kind for kind, name in KINDS.items()}
@@ -99,6 +102,8 @@ def _decoder(kind: str) -> msgspec.json.Decoder[Record]:
 
 
 def _decode_slowly(body: bytes, as_type: Any) -> Any:
+    if body.startswith(SEALED):
+        raise StoreCorruptError("it is encrypted: open the store with its keys (`EncryptedStore`, LOOPWRIGHT_KEY_FILE)")
     try:
         value = _json.loads(body)
     except (ValueError, TypeError) as error:

@@ -34,6 +34,9 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── StoreReadOnlyError           store.read_only
     │   ├── StoreForkedError             store.forked
     │   ├── StoreRolledBackError         store.rolled_back
+    │   ├── SealBrokenError              seal.broken   (archive)
+    │   ├── SealKeyError                 seal.key   (archive)
+    │   ├── UnsealedError                seal.absent   (archive)
     │   └── SessionTooNewError           session.too_new
     ├── LLMError                         llm.error
     │   ├── LLMRequestError              llm.request      (permanent: 4xx)

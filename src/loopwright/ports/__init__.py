@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .hook_points import HookDirective, HookPoint
     from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
     from .schema_policy import SchemaPolicy
+    from .sealing import SealedStore, SealingKeys
     from .settling import Settling
     from .shell import ShellBackend, ShellLaunch
     from .store import Head, InboxItem, NewSession, SessionQuery, Store, Transition
@@ -44,6 +45,8 @@ _HOME = {
     "NewSession": "store",
     "RealAmbient": "ambient",
     "SchemaPolicy": "schema_policy",
+    "SealedStore": "sealing",
+    "SealingKeys": "sealing",
     "SessionQuery": "store",
     "SessionStore": "store_admin",
     "Settling": "settling",
@@ -79,6 +82,8 @@ __all__ = [
     "NewSession",
     "RealAmbient",
     "SchemaPolicy",
+    "SealedStore",
+    "SealingKeys",
     "SessionQuery",
     "SessionStore",
     "Settling",

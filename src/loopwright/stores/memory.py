@@ -100,9 +100,11 @@ class MemoryStore:
         """See `Store.list`."""
         return self._offer(lambda: self._rules.list(query))
 
-    def put_artifact(self, session_id: str, data: bytes, media_type: str) -> Awaitable[Artifact]:
+    def put_artifact(
+        self, session_id: str, data: bytes, media_type: str, *, digest: str | None = None
+    ) -> Awaitable[Artifact]:
         """See `ArtifactStore.put_artifact`."""
-        digest = hashlib.sha256(data).hexdigest()
+        digest = digest or hashlib.sha256(data).hexdigest()
         return self._offer(lambda: self._artifacts.put_artifact(session_id, bytes(data), media_type, digest))
 
     def read_artifact(self, artifact_id: str, *, offset: int = 0, limit: int | None = None) -> Awaitable[bytes]:

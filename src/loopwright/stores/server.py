@@ -169,11 +169,13 @@ class ServerStore(ServerUpkeep):
 
         return await line.do(beat)
 
-    async def put_artifact(self, session_id: str, data: bytes, media_type: str) -> Artifact:
+    async def put_artifact(
+        self, session_id: str, data: bytes, media_type: str, *, digest: str | None = None
+    ) -> Artifact:
         """See `ArtifactStore.put_artifact`."""
         loop = self._binding.enter()
-        digest = await loop.run_in_executor(None, lambda: hashlib.sha256(data).hexdigest())
-        made = Artifact(artifact_name(session_id, digest), session_id, media_type, len(data), digest)
+        name = await loop.run_in_executor(None, lambda: digest or hashlib.sha256(data).hexdigest())
+        made = Artifact(artifact_name(session_id, name), session_id, media_type, len(data), name)
         id_, complete = await self._job(partial(self._begin_artifact, made))
         if complete:
             return await self.artifact(made.artifact_id) or made

@@ -181,13 +181,15 @@ class SqliteStore:
         """See `Store.list`. Reads all head rows, in the reader thread."""
         return self._aside(lambda execute: sqlite_reads.heads(execute, query))
 
-    async def put_artifact(self, session_id: str, data: bytes, media_type: str) -> Artifact:
+    async def put_artifact(
+        self, session_id: str, data: bytes, media_type: str, *, digest: str | None = None
+    ) -> Artifact:
         """See `ArtifactStore.put_artifact`."""
         loop = self._binding.enter()
         size = len(data)
-        digest = await self._reader.submit(loop, lambda _: hashlib.sha256(data).hexdigest())
+        name = await self._reader.submit(loop, lambda _: digest or hashlib.sha256(data).hexdigest())
         begun = await self._writer.submit(
-            loop, lambda own: sqlite_artifacts.begin(own.execute, session_id, media_type, size, digest)
+            loop, lambda own: sqlite_artifacts.begin(own.execute, session_id, media_type, size, name)
         )
         if begun.complete:
             return begun.artifact

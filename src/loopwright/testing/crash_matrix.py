@@ -161,17 +161,19 @@ def crash_matrix(
     scenario: CrashScenario,
     *,
     dsn: str = "memory:crash-matrix-{scenario}-{run}",
+    opened: Callable[[str], SessionStore] = open_store,
     recover: bool = False,
     twice: bool = False,
 ) -> CrashReport:
     """Runs the scenario once undisturbed, then once for each point it passed, stopped there and resumed.
 
-    `dsn` names a fresh store for each run by `{run}`. `recover`: the restarted process calls `loop.recover()` before it
+    `dsn` names a fresh store for each run by `{run}`; `opened` opens it to look at, when `build` opens it in
+    a way of its own. `recover`: the restarted process calls `loop.recover()` before it
     drives the scenario again; otherwise driving it again is all. `twice`: the restarted process is stopped as well, at
     another of its points in each run, and a third one finishes. Each life has an event loop of its own, so call this
     outside of one. Raises: `CrashMatrixError` with the table and a diff for each difference.
     """
-    return _Matrix(build, scenario, dsn, recover=recover, twice=twice).run()
+    return _Matrix(build, scenario, dsn, opened=opened, recover=recover, twice=twice).run()
 
 
 class StoreContent(Struct, frozen=True):
@@ -207,12 +209,14 @@ class _Matrix:
         scenario: CrashScenario,
         dsn: str,
         *,
+        opened: Callable[[str], SessionStore],
         recover: bool,
         twice: bool,
     ) -> None:
         self._build = build
         self._scenario = scenario
         self._dsn = dsn
+        self._opened = opened
         self._recover = recover
         self._twice = twice
         self._runs = 0
@@ -223,7 +227,7 @@ class _Matrix:
         """Every point, those that only show up in disturbed runs included."""
         dsn, effects = self._fresh(), EffectLog()
         first = self._live(dsn, 1, effects, None)
-        found = asyncio.run(look_at(dsn))
+        found = asyncio.run(look_at(dsn, self._opened))
         self._undisturbed, self._totals = found.journal, effects.totals()
         if first.problems or found.damage:
             raise CrashMatrixError(self._report([_row(StopAt("undisturbed"), [first], effects, found.damage)]))
@@ -249,15 +253,15 @@ class _Matrix:
         dsn, effects = self._fresh(), EffectLog()
         before = self._live(dsn, 1, effects, at)
         if before.ambient.stopped is None:
-            problems = _difference(self._undisturbed, asyncio.run(look_at(dsn)).journal)
+            problems = _difference(self._undisturbed, asyncio.run(look_at(dsn, self._opened)).journal)
             return _row(at, [before], effects, problems, outcome="not reached"), before.ambient.reached
-        crashes = [_Crash(asyncio.run(look_at(dsn)), effects.counts())]
+        crashes = [_Crash(asyncio.run(look_at(dsn, self._opened)), effects.counts())]
         lives = [before]
         if self._twice:
             lives.append(self._live(dsn, 2, effects, StopAt("*", self._runs % SECOND_STOPS + 1)))
-            crashes.append(_Crash(asyncio.run(look_at(dsn)), effects.counts()))
+            crashes.append(_Crash(asyncio.run(look_at(dsn, self._opened)), effects.counts()))
         lives.append(self._live(dsn, len(lives) + 1, effects, None))
-        final = asyncio.run(look_at(dsn))
+        final = asyncio.run(look_at(dsn, self._opened))
         open_once = {key: name for crash in crashes for key, name in crash.content.open_once.items()}
         in_flight = tuple(open_once.values())
         stop = Interrupted(at=at, in_flight=in_flight, undisturbed=self._undisturbed)
@@ -318,6 +322,7 @@ class _Matrix:
         finally:
             await _leave()
             await loop.aclose(drain_timeout_s=0.0)
+            await loop.store.aclose()
             # What this process kept warm is gone with it.
             ACTORS.bury(loop.store.identity)
         if work.done():
@@ -350,9 +355,9 @@ def _quiet(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         asyncio.get_running_loop().default_exception_handler(context)
 
 
-async def look_at(dsn: str) -> StoreContent:
+async def look_at(dsn: str, opened: Callable[[str], SessionStore] = open_store) -> StoreContent:
     """Reads a whole store as another process would: journals, calls, damage."""
-    store = open_store(dsn)
+    store = opened(dsn)
     try:
         return await _read(store)
     finally:

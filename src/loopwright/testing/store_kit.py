@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
 
 from msgspec import Struct
 
@@ -198,6 +198,9 @@ class StoreKit:
 
 class StoreMaker:
     """What a suite needs to be told about a store: how to open one. Subclass `StoreSuite`, not this."""
+
+    adds_bytes: ClassVar[bool] = False
+    """True for a store that keeps more bytes than it is given, as one that encrypts does: then its figures say more."""
 
     def make_store(self, place: Path) -> SessionStore:
         """A store object on the data at `place`, a folder of the test's own; made when there is none."""

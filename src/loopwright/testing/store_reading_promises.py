@@ -141,6 +141,19 @@ class ArtifactPromises:
         assert await store.read_artifact(other.artifact_id) == b"same" * 100_000
 
     @promise
+    async def test_a_digest_that_was_said_stands_in_for_that_of_the_bytes(self, kit: StoreKit) -> None:
+        """In what is answered, and for what is equal: the bytes that came first stay."""
+        store = kit.open()
+        await store.create(new_session())
+        said = "ab" * 32
+        one = await store.put_artifact("s", b"one", "text/plain", digest=said)
+        assert (one.digest, one.size) == (said, 3)
+        assert await kit.open().artifact(one.artifact_id) == one
+        assert (await store.put_artifact("s", b"one", "text/plain", digest=said)).artifact_id == one.artifact_id
+        assert (await store.put_artifact("s", b"one", "text/plain")).artifact_id != one.artifact_id
+        assert await store.read_artifact(one.artifact_id) == b"one"
+
+    @promise
     async def test_an_empty_artifact_and_an_unknown_one_differ(self, kit: StoreKit) -> None:
         """b"" is data, None is not."""
         store = kit.open()

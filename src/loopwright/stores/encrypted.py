@@ -1,0 +1,375 @@
+"""A store whose database holds nothing readable that a person said or a tool answered.
+
+Owns: `EncryptedStore`: what is asked of the store inside, and what has to be asked in another way since that one cannot
+read bodies. Must not know: ciphers, any particular store.
+Read next: `encrypted_values.py`, `encrypted_envelope.py`; what is protected and what is not: docs/encryption.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from msgspec import structs
+
+from ..model.errors import (
+    ConfigError,
+    InvariantError,
+    LoopwrightError,
+    RetryLaterError,
+    SessionGoneError,
+    SessionNotFoundError,
+)
+from ..ports.ambient import breathe
+from ..ports.artifact import Artifact
+from ..ports.sealing import SealingKeys
+from ..ports.store import (
+    Claimable,
+    ClaimQuery,
+    Committed,
+    DueTimer,
+    Enqueued,
+    Head,
+    InboxItem,
+    Lookup,
+    NewSession,
+    Op,
+    SessionQuery,
+    StoredRecord,
+    Transition,
+)
+from ..ports.store_admin import SessionStore, StoreProblem, UncertainCall
+from ..ports.store_transfer import Inventory, SessionImage
+from ..ports.store_upkeep import Reclaimed, StoreFigures
+from ..ports.wake_source import WakeSource
+from .encrypted_artifacts import (
+    LONGEST_START,
+    SLICE_BYTES,
+    SealedArtifact,
+    artifact_start,
+    opened_artifact,
+    opened_slices,
+    sealed_artifact,
+)
+from .encrypted_envelope import PlainPolicy, Sealer
+from .encrypted_values import SEAL_ERRORS, Opening, Sealing
+from .ledger import LEDGER_KINDS, uncertain_calls
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_log = logging.getLogger(__name__)
+
+_EVERY_SESSION: Final = 2**31
+_PAGE: Final = 500
+"""Records read at once where a whole journal is gone through."""
+
+
+class EncryptedStore:
+    """Any store, with all bodies, titles and artifacts sealed (AES-256-GCM) before it gets them.
+
+    Keeps the promises of the store inside, and closes it with itself. A value that does not open where it stands raises
+    `SealBrokenError`, one whose key is not there `SealKeyError`, a plain one `UnsealedError` unless `plain` is "read"; the
+    session cannot be run then, and the others can. `list` and `claim` go on without what does not open, and `check` opens
+    everything. Sizes in figures are those of what is stored. Raises `ConfigError` when the current key is not usable.
+    """
+
+    def __init__(self, inner: SessionStore, keys: SealingKeys, *, plain: PlainPolicy = "refuse") -> None:
+        """`inner` belongs to this object from now on: use it through this one only."""
+        self._inner = inner
+        self._sealer = Sealer(keys, plain)
+        self._seal, self._open = Sealing(self._sealer), Opening(self._sealer)
+        self._left_out: set[tuple[str, str]] = set()
+
+    @property
+    def identity(self) -> str:
+        """That of the data below, opened with keys: what a run with keys has warm must not serve one without."""
+        return f"sealed {self._inner.identity}"
+
+    @property
+    def owner(self) -> str:
+        """That of the store inside."""
+        return self._inner.owner
+
+    @property
+    def sealed(self) -> SessionStore:
+        """See `SealedStore.sealed`."""
+        return self._inner
+
+    def create(self, session: NewSession) -> Awaitable[Head]:
+        """See `Store.create`."""
+        return _then(self._inner.create(self._seal.new_session(session)), self._open.head)
+
+    def commit(self, transition: Transition) -> Awaitable[Committed]:
+        """See `Store.commit`."""
+        return self._inner.commit(self._seal.transition(transition))
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[StoredRecord]:
+        """See `Store.read`."""
+        rows = await self._inner.read(session_id, after=after, limit=limit)
+        return [self._open.record(session_id, row) for row in rows]
+
+    async def lookup(self, session_id: str, *, item_id: str | None = None) -> Lookup:
+        """See `Store.lookup`."""
+        return self._open.lookup(await self._inner.lookup(session_id, item_id=item_id))
+
+    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+        """See `Store.enqueue`."""
+        return self._inner.enqueue(session_id, self._seal.item(session_id, item), self._seal.ops(session_id, ops))
+
+    async def claim(self, query: ClaimQuery) -> Claimable:
+        """See `Store.claim`. A timer that does not open is left out, with a line in the log: it must not stop the others."""
+        limit = query.limit
+        while True:
+            found = await self._inner.claim(structs.replace(query, limit=limit))
+            timers = self._readable(found.timers)
+            # Those that do not open may be the oldest ones: then there is more behind them.
+            if len(timers) >= min(query.limit, len(found.timers)) or len(found.timers) < limit:
+                break
+            limit *= 2
+        heads = [self._open.shown_head(head) for head in found.interrupted]
+        return Claimable(tuple(heads[: query.limit]), tuple(timers[: query.limit]))
+
+    def renew(self, session_ids: Sequence[str], ttl_s: float) -> Awaitable[dict[str, tuple[int, int]]]:
+        """See `Store.renew`."""
+        return self._inner.renew(session_ids, ttl_s)
+
+    async def list(self, query: SessionQuery) -> Sequence[Head]:
+        """See `Store.list`. A title that does not open is left empty."""
+        return [self._open.shown_head(head) for head in await self._inner.list(query)]
+
+    async def wait_for_work(self, timeout_s: float) -> None:
+        """See `WakeSource`; `RetryLaterError` when the store inside is none, and the worker goes by the clock."""
+        if not isinstance(self._inner, WakeSource):
+            raise RetryLaterError("this kind of store wakes nobody")
+        await self._inner.wait_for_work(timeout_s)
+
+    async def put_artifact(
+        self, session_id: str, data: bytes, media_type: str, *, digest: str | None = None
+    ) -> Artifact:
+        """See `ArtifactStore.put_artifact`. Content that was put under an older key is stored once more."""
+
+        def sealed() -> tuple[str, Artifact, bytes]:
+            content = digest or hashlib.sha256(data).hexdigest()
+            return content, *sealed_artifact(self._sealer, session_id, data, content)
+
+        content, made, stored = await asyncio.to_thread(sealed)
+        kept = await self._inner.put_artifact(session_id, stored, media_type, digest=made.digest)
+        if kept.artifact_id != made.artifact_id:
+            raise InvariantError(f"the store inside names artifacts in its own way: {kept.artifact_id!r}")
+        return structs.replace(kept, size=len(data), digest=content)
+
+    async def read_artifact(self, artifact_id: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        """See `ArtifactStore.read_artifact`."""
+        found = await self._artifact(artifact_id)
+        if found is None:
+            return b""
+        start = found[1]
+        if start is None:
+            return await self._inner.read_artifact(artifact_id, offset=offset, limit=limit)
+        wanted, at, length = start.span(offset, limit)
+        if not wanted:
+            return b""
+        stored = await self._inner.read_artifact(artifact_id, offset=at, limit=length)
+        if not stored and await self._inner.artifact(artifact_id) is None:  # it went meanwhile
+            return b""
+        data = b"".join(opened_slices(self._sealer, start, wanted, stored))
+        first = offset - wanted.start * SLICE_BYTES
+        return data[first : None if limit is None else first + limit]
+
+    async def artifact(self, artifact_id: str) -> Artifact | None:
+        """See `ArtifactStore.artifact`."""
+        found = await self._artifact(artifact_id)
+        return found and _told(*found)
+
+    def ddl(self) -> str:
+        """See `StoreAdmin.ddl`."""
+        return self._inner.ddl()
+
+    async def check(self) -> Sequence[StoreProblem]:
+        """See `StoreAdmin.check`. Opens everything: one finding for each session of which something does not open."""
+        found = list(await self._inner.check())
+        for head in await self._inner.list(SessionQuery(limit=_EVERY_SESSION)):
+            try:
+                errors = [error async for error in self._unopened(head)]
+            except (SessionGoneError, SessionNotFoundError):
+                continue
+            if errors:
+                more = f" (and {len(errors) - 1} more of its values do not open)" if len(errors) > 1 else ""
+                what, _, todo = str(errors[0]).removeprefix(f"session {head.session_id!r}, ").partition("; ")
+                found.append(StoreProblem(head.session_id, what + more, todo))
+        return found
+
+    def delete(self, session_id: str, *, cascade: bool = True) -> Awaitable[int]:
+        """See `StoreAdmin.delete`."""
+        return self._inner.delete(session_id, cascade=cascade)
+
+    async def uncertain_calls(self) -> Sequence[UncertainCall]:
+        """See `StoreAdmin.uncertain_calls`. Reads all journals, since the store inside cannot tell calls apart."""
+        calls: list[tuple[str, StoredRecord]] = []
+        for head in await self._inner.list(SessionQuery(limit=_EVERY_SESSION)):
+            sid, own = head.session_id, list[tuple[str, StoredRecord]]()
+            try:
+                async for row in self._journal(sid):
+                    if row.kind in LEDGER_KINDS:
+                        own.append((sid, self._open.record(sid, row)))
+            except (SessionGoneError, SessionNotFoundError):
+                continue
+            calls += own
+        return uncertain_calls(calls)
+
+    def figures(self) -> Awaitable[StoreFigures]:
+        """See `StoreUpkeep.figures`."""
+        return self._inner.figures()
+
+    def session_sizes(self) -> Awaitable[dict[str, int]]:
+        """See `StoreUpkeep.session_sizes`."""
+        return self._inner.session_sizes()
+
+    def sweep_artifacts(self, older_than: float) -> Awaitable[int]:
+        """See `StoreUpkeep.sweep_artifacts`. Envelopes show the ids of the artifacts that their values name."""
+        return self._inner.sweep_artifacts(older_than)
+
+    def vacuum(self) -> Awaitable[Reclaimed]:
+        """See `StoreUpkeep.vacuum`."""
+        return self._inner.vacuum()
+
+    def checkpoint(self) -> Awaitable[Reclaimed]:
+        """See `StoreUpkeep.checkpoint`."""
+        return self._inner.checkpoint()
+
+    def backup(self, target: str | os.PathLike[str], *, replace: bool = False) -> Awaitable[int]:
+        """See `StoreUpkeep.backup`. The copy is encrypted like the store."""
+        return self._inner.backup(target, replace=replace)
+
+    async def inventory(self, session_id: str) -> Inventory:
+        """See `StoreTransfer.inventory`."""
+        stored = await self._inner.inventory(session_id)
+        artifacts = [await self.artifact(one.artifact_id) for one in stored.artifacts]
+        return structs.replace(
+            self._open.inventory(stored), artifacts=tuple([one for one in artifacts if one is not None])
+        )
+
+    async def restore(self, image: SessionImage) -> Head:
+        """See `StoreTransfer.restore`."""
+        sealed = await asyncio.to_thread(self._sealed_image, image)
+        return self._open.head(await self._inner.restore(sealed))
+
+    def opened(self, image: SessionImage) -> SessionImage:
+        """See `SealedStore.opened`."""
+        whole, sid = image.inventory, image.inventory.head.session_id
+        rows = [StoredRecord(n, r.kind, r.version, r.at, r.body) for n, r in enumerate(image.records)]
+        records = [
+            structs.replace(r, body=self._open.record(sid, row).body)
+            for r, row in zip(image.records, rows, strict=True)
+        ]
+        artifacts: list[Artifact] = []
+        contents: list[bytes] = []
+        for one, stored in zip(whole.artifacts, image.artifact_data, strict=True):
+            data, digest = opened_artifact(self._sealer, sid, one.artifact_id, stored)
+            artifacts.append(structs.replace(one, size=len(data), digest=digest or one.digest))
+            contents.append(data)
+        inventory = structs.replace(self._open.inventory(whole), artifacts=tuple(artifacts))
+        return SessionImage(inventory, tuple(records), tuple(contents))
+
+    def aclose(self) -> Awaitable[None]:
+        """See `StoreAdmin.aclose`; closes the store inside."""
+        return self._inner.aclose()
+
+    def abandon(self) -> None:
+        """See `StoreAdmin.abandon`."""
+        self._inner.abandon()
+
+    async def _artifact(self, artifact_id: str) -> tuple[Artifact, SealedArtifact | None] | None:
+        """What is stored of it, and what its first bytes say; None for the latter when it is plain."""
+        known = await self._inner.artifact(artifact_id)
+        if known is None:
+            return None
+        stored = await self._inner.read_artifact(artifact_id, limit=LONGEST_START)
+        if not stored and await self._inner.artifact(artifact_id) is None:  # it went meanwhile
+            return None
+        return known, artifact_start(self._sealer, known.session_id, artifact_id, stored)
+
+    def _sealed_image(self, image: SessionImage) -> SessionImage:
+        whole, seal = image.inventory, self._seal
+        sid = whole.head.session_id
+        artifacts: list[Artifact] = []
+        contents: list[bytes] = []
+        for one, data in zip(whole.artifacts, image.artifact_data, strict=True):
+            made, stored = sealed_artifact(self._sealer, sid, data, one.digest, one.artifact_id)
+            artifacts.append(structs.replace(made, media_type=one.media_type))
+            contents.append(stored)
+        inventory = structs.replace(
+            whole,
+            head=structs.replace(whole.head, title=seal.title(sid, whole.head.title)),
+            waiting=tuple([seal.item(sid, item) for item in whole.waiting]),
+            timers=tuple([seal.timer(sid, timer) for timer in whole.timers]),
+            artifacts=tuple(artifacts),
+        )
+        return SessionImage(inventory, seal.records(sid, 0, image.records), tuple(contents))
+
+    def _readable(self, due: Sequence[DueTimer]) -> Sequence[DueTimer]:
+        readable: list[DueTimer] = []
+        for timer in due:
+            try:
+                readable.append(self._open.due(timer))
+            except SEAL_ERRORS as error:
+                if (one := (timer.session_id, timer.timer_id)) not in self._left_out:
+                    self._left_out.add(one)
+                    _log.warning("a timer is not fired: %s", error)
+        return readable
+
+    async def _journal(self, session_id: str) -> AsyncIterator[StoredRecord]:
+        """All records of a session as they are stored, a page at a time."""
+        after = 0
+        while rows := await self._inner.read(session_id, after=after, limit=_PAGE):
+            for row in rows:
+                yield row
+            after += len(rows)
+            await breathe()
+
+    async def _unopened(self, head: Head) -> AsyncIterator[LoopwrightError]:
+        """The error of each value of the session that does not open."""
+        sid, opening = head.session_id, self._open
+        try:
+            stored = await self._inner.inventory(sid)
+        except ConfigError:  # database servers do not have it in this version: then what runs need is looked at
+            found = await self._inner.lookup(sid)
+            stored = Inventory(found.head, found.waiting, (), (), ())
+        items = [partial(opening.item, sid, one) for one in stored.waiting]
+        timers = [partial(opening.timer, sid, one) for one in stored.timers]
+        attempts: list[Callable[[], object]] = [partial(opening.head, stored.head), *items, *timers]
+        for attempt in attempts:
+            if (error := _error_of(attempt)) is not None:
+                yield error
+        async for row in self._journal(sid):
+            if (error := _error_of(partial(opening.record, sid, row))) is not None:
+                yield error
+        for one in stored.artifacts:
+            try:
+                for offset in range(0, one.size, SLICE_BYTES):
+                    await self.read_artifact(one.artifact_id, offset=offset, limit=SLICE_BYTES)
+            except SEAL_ERRORS as error:
+                yield error
+
+
+async def _then(work: Awaitable[T], step: Callable[[T], U]) -> U:
+    """What `step` makes of the result. The work was begun before this is awaited, so calls keep their order."""
+    return step(await work)
+
+
+def _told(kept: Artifact, start: SealedArtifact | None) -> Artifact:
+    return kept if start is None else structs.replace(kept, size=start.size, digest=start.digest)
+
+
+def _error_of(attempt: Callable[[], object]) -> LoopwrightError | None:
+    try:
+        attempt()
+    except SEAL_ERRORS as error:
+        return error
+    return None

@@ -1,0 +1,177 @@
+"""What a store is given and what it gives back, sealed and opened.
+
+Owns: which parts of a value are sealed, and to what place each is bound. Must not know: ciphers, when a store is asked.
+Ids, kinds, times, states and figures stay as they are: stores look for them.
+Read next: `encrypted.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Final
+
+from msgspec import structs
+
+from ..model.archive_errors import SealBrokenError, SealKeyError, UnsealedError
+from ..ports.store import (
+    CreateSession,
+    DropSession,
+    DropTimer,
+    DueTimer,
+    EncodedRecord,
+    Head,
+    InboxItem,
+    Lookup,
+    MarkItem,
+    NewSession,
+    Op,
+    PutItem,
+    PutTimer,
+    StoredRecord,
+    TakeItems,
+    Transition,
+)
+from ..ports.store_transfer import Inventory, StoredTimer
+from .encrypted_envelope import SealedPlace, Sealer
+from .references import artifact_ids_in
+
+SEAL_ERRORS: Final = (SealBrokenError, SealKeyError, UnsealedError)
+
+_TITLE: Final = "sealed:"
+
+
+class Sealing:
+    """Values on their way into a store."""
+
+    def __init__(self, sealer: Sealer) -> None:
+        self._sealer = sealer
+
+    def new_session(self, new: NewSession) -> NewSession:
+        """A new session, sealed."""
+        sid = new.session_id
+        return structs.replace(new, records=self.records(sid, 0, new.records), title=self.title(sid, new.title))
+
+    def transition(self, given: Transition) -> Transition:
+        """A transition, sealed."""
+        sid, head = given.session_id, given.head
+        if head.title:
+            head = structs.replace(head, title=self.title(sid, head.title))
+        records = self.records(sid, given.expect, given.records)
+        return structs.replace(given, records=records, head=head, ops=self.ops(sid, given.ops))
+
+    def records(self, session_id: str, start: int, given: tuple[EncodedRecord, ...]) -> tuple[EncodedRecord, ...]:
+        """Records that will stand from position `start` on, sealed."""
+        return tuple(
+            [
+                EncodedRecord(r.kind, r.version, r.at, self._body(_record(session_id, n, r.kind, r.version), r.body))
+                for n, r in enumerate(given, start)
+            ]
+        )
+
+    def ops(self, session_id: str, given: tuple[Op, ...]) -> tuple[Op, ...]:
+        """Operations of a transition or enqueue of this session, sealed."""
+        return tuple([self._op(session_id, op) for op in given])
+
+    def item(self, session_id: str, given: InboxItem) -> InboxItem:
+        """An inbox item, sealed."""
+        return structs.replace(given, body=self._body(_item(session_id, given), given.body))
+
+    def timer(self, session_id: str, given: StoredTimer) -> StoredTimer:
+        """A timer, sealed."""
+        return structs.replace(given, body=self._body(_timer(session_id, given.timer_id), given.body))
+
+    def title(self, session_id: str, given: str) -> str:
+        """A title, sealed; an empty one stays empty."""
+        if not given:
+            return given
+        sealed = self._sealer.seal(SealedPlace(session_id, "title"), given.encode(errors="surrogatepass"))
+        return _TITLE + base64.b64encode(sealed).decode("ascii")
+
+    def _op(self, session_id: str, op: Op) -> Op:
+        match op:
+            case PutItem(target, item):
+                return PutItem(target, self.item(target, item))
+            case CreateSession(session):
+                return CreateSession(self.new_session(session))
+            case PutTimer(timer_id, due_at, body):
+                return PutTimer(timer_id, due_at, self._body(_timer(session_id, timer_id), body))
+            case TakeItems() | MarkItem() | DropSession() | DropTimer():  # by name: a new one must not pass unseen
+                return op
+
+    def _body(self, place: SealedPlace, body: bytes) -> bytes:
+        return self._sealer.seal(place, body, names=artifact_ids_in(body))
+
+
+class Opening:
+    """Values on their way out. Every method raises `SEAL_ERRORS` when one does not open where it stands."""
+
+    def __init__(self, sealer: Sealer) -> None:
+        self._sealer = sealer
+
+    def record(self, session_id: str, row: StoredRecord) -> StoredRecord:
+        """A stored record, opened."""
+        body = self._sealer.open(_record(session_id, row.position, row.kind, row.version), row.body)
+        return StoredRecord(row.position, row.kind, row.version, row.at, body)
+
+    def item(self, session_id: str, stored: InboxItem) -> InboxItem:
+        """An inbox item, opened."""
+        return structs.replace(stored, body=self._sealer.open(_item(session_id, stored), stored.body))
+
+    def timer(self, session_id: str, stored: StoredTimer) -> StoredTimer:
+        """A timer, opened."""
+        return structs.replace(stored, body=self._sealer.open(_timer(session_id, stored.timer_id), stored.body))
+
+    def due(self, stored: DueTimer) -> DueTimer:
+        """A timer whose time has come, opened."""
+        body = self._sealer.open(_timer(stored.session_id, stored.timer_id), stored.body)
+        return DueTimer(stored.session_id, stored.timer_id, stored.due_at, body)
+
+    def head(self, stored: Head) -> Head:
+        """A head with its title opened."""
+        if not stored.title:
+            return stored
+        place = SealedPlace(stored.session_id, "title")
+        if not stored.title.startswith(_TITLE):
+            self._sealer.open(place, b"")  # raises unless plain ones are read
+            return stored
+        try:
+            sealed = base64.b64decode(stored.title[len(_TITLE) :], validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise place.broken() from error
+        return structs.replace(stored, title=self._sealer.open(place, sealed).decode(errors="surrogatepass"))
+
+    def shown_head(self, stored: Head) -> Head:
+        """A head for a list of many: a title that does not open is left out, so that the others can be seen."""
+        try:
+            return self.head(stored)
+        except SEAL_ERRORS:
+            return structs.replace(stored, title="")
+
+    def lookup(self, found: Lookup) -> Lookup:
+        """Head and waiting items, opened."""
+        sid = found.head.session_id
+        waiting = tuple([self.item(sid, item) for item in found.waiting])
+        return Lookup(self.head(found.head), waiting, found.item_position)
+
+    def inventory(self, stored: Inventory) -> Inventory:
+        """All of a session's but its artifacts, opened."""
+        sid = stored.head.session_id
+        return structs.replace(
+            stored,
+            head=self.head(stored.head),
+            waiting=tuple([self.item(sid, item) for item in stored.waiting]),
+            timers=tuple([self.timer(sid, timer) for timer in stored.timers]),
+        )
+
+
+def _record(session_id: str, position: int, kind: str, version: int) -> SealedPlace:
+    return SealedPlace(session_id, "record", (position, kind, version))
+
+
+def _item(session_id: str, item: InboxItem) -> SealedPlace:
+    return SealedPlace(session_id, "inbox item", (item.item_id, item.kind))
+
+
+def _timer(session_id: str, timer_id: str) -> SealedPlace:
+    return SealedPlace(session_id, "timer", (timer_id,))
