@@ -1,0 +1,123 @@
+"""The stores that are measured, and the private servers behind two of them.
+
+Owns: where each store is, how it is opened, and how its waits are counted. Must not know: what is measured.
+Read next: `wire.py` for the counting, `commits.py` for a figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+from loopwright.ports.store import Durability
+from loopwright.ports.store_admin import SessionStore
+from loopwright.stores.dsn import open_store
+from loopwright.stores.sqlite import SqliteStore
+from tests.servers import plugin
+from tests.servers.client import ServerHandle, own, shared
+
+from .wire import CountingVfs, RoundTrips
+
+TITLES = {"postgres": "PostgreSQL", "mariadb": "MariaDB"}
+
+
+class Contestant(Protocol):
+    """One store, as it may be chosen by a DSN and a durability."""
+
+    name: str
+    waits: str
+    """What a commit waits for outside of this process."""
+
+    def open(self, place: str, durability: Durability | None = None) -> SessionStore:
+        """The database of this name, empty at first; without a durability its own."""
+        ...
+
+    def counted(self) -> AsyncIterator[tuple[SessionStore, Callable[[], int]]]:
+        """A context: a store on a database of its own, and how many waits there were so far."""
+        ...
+
+
+class Memory:
+    name = "memory"
+    waits = "waits"
+
+    def open(self, place: str, durability: Durability | None = None) -> SessionStore:
+        return open_store(f"memory:bench-{place}")
+
+    @asynccontextmanager
+    async def counted(self) -> AsyncIterator[tuple[SessionStore, Callable[[], int]]]:
+        yield self.open("counted"), lambda: 0
+
+
+class Sqlite:
+    waits = "syncs"
+
+    def __init__(self, folder: Path, durability: Durability) -> None:
+        self.name = f"SQLite {durability}"
+        self._folder = folder
+        self._durability: Durability = durability
+
+    def open(self, place: str, durability: Durability | None = None) -> SessionStore:
+        return open_store(self._path(place), durability=durability or self._durability)
+
+    @asynccontextmanager
+    async def counted(self) -> AsyncIterator[tuple[SessionStore, Callable[[], int]]]:
+        vfs = CountingVfs()
+        store = SqliteStore(self._path("counted"), durability=self._durability, vfs=vfs.vfs_name)
+        try:
+            yield store, lambda: vfs.count
+        finally:
+            await store.aclose()
+
+    def _path(self, place: str) -> Path:
+        return self._folder / f"stores-{self._durability}-{place}.db"
+
+
+class OnServer:
+    waits = "round trips"
+
+    def __init__(self, server: ServerHandle) -> None:
+        self.name = TITLES[server.kind]
+        self._server = server
+        self._databases: dict[str, str] = {}
+
+    def open(self, place: str, durability: Durability | None = None) -> SessionStore:
+        if place not in self._databases:
+            self._databases[place] = self._server.new_database()
+        return open_store(self._databases[place], durability=durability or "barrier")
+
+    @asynccontextmanager
+    async def counted(self) -> AsyncIterator[tuple[SessionStore, Callable[[], int]]]:
+        parts = urlsplit(self._server.new_database())
+        assert parts.hostname is not None
+        assert parts.port is not None
+        trips = RoundTrips(parts.hostname, parts.port)
+        async with trips.relayed() as port:
+            account = parts.netloc.rpartition("@")[0]
+            relayed = urlunsplit(parts._replace(netloc=f"{account}@127.0.0.1:{port}"))
+            store = open_store(relayed)
+            try:
+                yield store, lambda: trips.count
+            finally:
+                await store.aclose()
+
+
+@contextmanager
+def contestants(folder: Path, *, embedded: bool) -> Iterator[list[Contestant]]:
+    """Every store; servers are started now, with their own syncs to the disk, and are gone at the end.
+
+    Raises `NoServerError`, which says what to do, when a server is neither installed nor given by address.
+    """
+    levels: list[Durability] = ["relaxed", "barrier", "full"]
+    ours: list[Contestant] = [Memory(), *[Sqlite(folder, level) for level in levels]]
+    if embedded:
+        yield ours
+        return
+    with plugin.kept_servers() as choices, ExitStack() as started:
+        for kind, choice in choices.items():
+            handle = started.enter_context(own(kind, durable=True)) if choice.programs else shared(kind)
+            ours.append(OnServer(handle))
+        yield ours
