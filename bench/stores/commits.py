@@ -30,6 +30,7 @@ from .contestants import Contestant
 
 SESSIONS = (1, 16, 256)
 SPAN_S = 0.8
+WAITS = "waits: of memory none, of SQLite syncs to the disk, of a server round trips"
 GROUPED = 10.0
 """How many times its own rate with one session a SQLite file that syncs every commit has to reach with 256."""
 
@@ -144,8 +145,8 @@ def _row(
 ) -> Figure:
     judged = contestant.name == "SQLite full" and count == SESSIONS[-1]
     figure = compared(
-        f"{contestant.name}, {count} {'session' if count == 1 else 'sessions'}",
-        "commits/s",
+        f"commits, {contestant.name}, {count} {'session' if count == 1 else 'sessions'}",
+        "/s",
         {"1 session": rates[1]},
         rates[count],
         budget=f"≥ {GROUPED:.0f}×" if judged else "",
@@ -154,5 +155,5 @@ def _row(
     )
     took = statistics.quantiles([s * 1000 for writer in group for s in writer.took_s], n=100)
     figure.others = {"p50 ms": took[49], "p99 ms": took[98], "waits per commit": waits}
-    figure.notes.append(f"waits are {contestant.waits}" if waits else "")
+    figure.notes.append(WAITS)
     return figure

@@ -7,56 +7,62 @@ Read next: `wire.py` for the counting, `commits.py` for a figure.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
+
+from tests.servers import plugin
+from tests.servers.choice import NoServerError
+from tests.servers.client import ServerHandle, own, shared
 
 from loopwright.ports.store import Durability
 from loopwright.ports.store_admin import SessionStore
 from loopwright.stores.dsn import open_store
 from loopwright.stores.sqlite import SqliteStore
-from tests.servers import plugin
-from tests.servers.client import ServerHandle, own, shared
 
 from .wire import CountingVfs, RoundTrips
 
+__all__ = ["Contestant", "NoServerError", "contestants"]
+
 TITLES = {"postgres": "PostgreSQL", "mariadb": "MariaDB"}
+
+
+Counted = tuple[SessionStore, Callable[[], int]]
 
 
 class Contestant(Protocol):
     """One store, as it may be chosen by a DSN and a durability."""
 
     name: str
-    waits: str
-    """What a commit waits for outside of this process."""
+    grows: bool
+    """Whether the cost of a larger database is asked of it."""
 
     def open(self, place: str, durability: Durability | None = None) -> SessionStore:
         """The database of this name, empty at first; without a durability its own."""
         ...
 
-    def counted(self) -> AsyncIterator[tuple[SessionStore, Callable[[], int]]]:
-        """A context: a store on a database of its own, and how many waits there were so far."""
+    def counted(self) -> AbstractAsyncContextManager[Counted]:
+        """A store on a database of its own, and how often it has waited so far: for the disk, or for the server."""
         ...
 
 
 class Memory:
     name = "memory"
-    waits = "waits"
+    grows = True
 
     def open(self, place: str, durability: Durability | None = None) -> SessionStore:
         return open_store(f"memory:bench-{place}")
 
     @asynccontextmanager
-    async def counted(self) -> AsyncIterator[tuple[SessionStore, Callable[[], int]]]:
+    async def counted(self) -> AsyncIterator[Counted]:
         yield self.open("counted"), lambda: 0
 
 
 class Sqlite:
-    waits = "syncs"
-
     def __init__(self, folder: Path, durability: Durability) -> None:
         self.name = f"SQLite {durability}"
+        self.grows = durability == "barrier"
         self._folder = folder
         self._durability: Durability = durability
 
@@ -64,7 +70,7 @@ class Sqlite:
         return open_store(self._path(place), durability=durability or self._durability)
 
     @asynccontextmanager
-    async def counted(self) -> AsyncIterator[tuple[SessionStore, Callable[[], int]]]:
+    async def counted(self) -> AsyncIterator[Counted]:
         vfs = CountingVfs()
         store = SqliteStore(self._path("counted"), durability=self._durability, vfs=vfs.vfs_name)
         try:
@@ -77,7 +83,7 @@ class Sqlite:
 
 
 class OnServer:
-    waits = "round trips"
+    grows = True
 
     def __init__(self, server: ServerHandle) -> None:
         self.name = TITLES[server.kind]
@@ -90,7 +96,7 @@ class OnServer:
         return open_store(self._databases[place], durability=durability or "barrier")
 
     @asynccontextmanager
-    async def counted(self) -> AsyncIterator[tuple[SessionStore, Callable[[], int]]]:
+    async def counted(self) -> AsyncIterator[Counted]:
         parts = urlsplit(self._server.new_database())
         assert parts.hostname is not None
         assert parts.port is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from loopwright.ports.store import (
     Transition,
 )
 
-from ..measuring import Figure, Scale, Work, compared, cpu, interleaved, wall
+from ..measuring import Figure, Sample, Scale, Work, compared, cpu, interleaved, wall
 from ..workload import QUESTION
 from .commits import TURN
 from .contestants import Contestant
@@ -54,6 +55,16 @@ QUERY = ClaimQuery(agent_names=("agent",), max_format=1, now=0.0, limit=CLAIMED)
 
 
 @dataclass(frozen=True)
+class Fired:
+    """How long it took until the last due timer was fired."""
+
+    took_s: float
+    claiming_s: float
+    """Of that, waiting for claims."""
+    claims: int
+
+
+@dataclass(frozen=True)
 class Filled:
     """A database with this many sessions, each with its records and timers."""
 
@@ -76,8 +87,8 @@ class Filled:
                 raise RuntimeError("something was claimed before its time")
         return CLAIMS
 
-    async def fire_due(self, due: int) -> tuple[float, float, int]:
-        """Fires that many timers as a worker that has nothing else to do; seconds in all, seconds in claims, claims."""
+    async def fire_due(self, due: int) -> Fired:
+        """Fires that many timers, as a worker that has nothing else to do."""
         now = EPOCH_S + due - 1
         fired, claims, claiming_s, began = 0, 0, 0.0, time.perf_counter()
         while fired < due:
@@ -89,7 +100,7 @@ class Filled:
                 raise RuntimeError(f"only {fired} of {due} timers came due")
             await asyncio.gather(*[self._fire(timer) for timer in found.timers])
             fired += len(found.timers)
-        return time.perf_counter() - began, claiming_s, claims
+        return Fired(time.perf_counter() - began, claiming_s, claims)
 
     async def _fire(self, timer: DueTimer) -> None:
         item = InboxItem(f"timer:{timer.timer_id}:{timer.due_at!r}", "timer", timer.body, EPOCH_S)
@@ -117,7 +128,7 @@ async def _arm(store: Store, number: int, sessions: int) -> None:
 
 
 async def growth(scale: Scale, contestant: Contestant) -> list[Figure]:
-    """Rows of windows, then of empty claims, then one of timers; ratios are to the smallest (timers: middle) database."""
+    """Rows of windows, of empty claims, and one of timers; ratios are to the smallest database, that of timers to the middle one."""
     sizes = QUICK_SIZES if scale.quick else SIZES
     for sessions in sizes:
         filling = contestant.open(f"filled-{sessions}", "relaxed")
@@ -136,26 +147,32 @@ async def growth(scale: Scale, contestant: Contestant) -> list[Figure]:
     finally:
         for one in filled.values():
             await one.store.aclose()  # type: ignore[attr-defined]
+    return [
+        *_rows(f"window of {RECORDS} records, {contestant.name}", RECORDS, "records", windows),
+        *_rows(f"empty claim, {contestant.name}", TIMERS, "timers", empty),
+        _fired(contestant, due, fired),
+    ]
+
+
+def _rows(what: str, each: int, noun: str, samples: dict[str, list[Sample]]) -> list[Figure]:
+    smallest = next(iter(samples))
+    floor = {f"{int(smallest) * each:,} {noun}": wall(samples[smallest])}
     rows: list[Figure] = []
-    for what, samples, each in (("a window", windows, RECORDS), ("an empty claim", empty, TIMERS)):
-        for n in sizes:
-            noun = "records" if each == RECORDS else "timers"
-            figure = compared(
-                f"{contestant.name}, {n * each:,} {noun}",
-                f"µs for {what}",
-                {f"{sizes[0] * each:,} {noun}": wall(samples[str(sizes[0])])},
-                wall(samples[str(n)]),
-                scale=MICRO,
-            )
-            figure.others["CPU µs"] = sorted(cpu(samples[str(n)]))[rounds // 2] * MICRO
-            rows.append(figure)
-    took_s, claiming_s, claimed = fired[largest]
-    timers = compared(
-        f"{contestant.name}, {largest * TIMERS:,} timers",
-        "timers/s",
-        {f"{middle * TIMERS:,} timers": [due[middle] / fired[middle][0]]},
-        [due[largest] / took_s],
+    for sessions, found in samples.items():
+        row = compared(f"{what}, {int(sessions) * each:,} {noun}", "µs", floor, wall(found), scale=MICRO)
+        row.others["CPU µs"] = statistics.median(cpu(found)) * MICRO
+        rows.append(row)
+    return rows
+
+
+def _fired(contestant: Contestant, due: dict[int, int], fired: dict[int, Fired]) -> Figure:
+    (middle, before), (largest, now) = fired.items()
+    row = compared(
+        f"firing due timers, {contestant.name}, {largest * TIMERS:,} timers",
+        "/s",
+        {f"{middle * TIMERS:,} timers": [due[middle] / before.took_s]},
+        [due[largest] / now.took_s],
         more_is_better=True,
     )
-    timers.others = {"claims/s": claimed / took_s, "ms per claim": claiming_s / claimed * 1000}
-    return [*rows, timers]
+    row.others = {"claims/s": now.claims / now.took_s, "ms per claim": now.claiming_s / now.claims * 1000}
+    return row
