@@ -77,7 +77,7 @@ def main() -> None:
         facts = {**environment(), "fsync_us": fsync_us(scale.folder), "quick": given.quick}
         if given.stores:
             try:
-                with contestants(scale.folder, embedded=given.embedded) as stores:
+                with contestants(scale.folder, embedded=given.embedded, durable=not given.quick) as stores:
                     figures = measured(store_steps(scale, stores), given.only)
             except NoServerError as error:
                 sys.exit(f"bench: {error}")

@@ -85,19 +85,20 @@ class Sqlite:
 class OnServer:
     grows = True
 
-    def __init__(self, server: ServerHandle) -> None:
+    def __init__(self, server: ServerHandle, running: ExitStack) -> None:
+        """Databases are dropped when `running` ends: the server may be somebody else's."""
         self.name = TITLES[server.kind]
-        self._server = server
+        self._new_database = lambda: running.enter_context(server.database())
         self._databases: dict[str, str] = {}
 
     def open(self, place: str, durability: Durability | None = None) -> SessionStore:
         if place not in self._databases:
-            self._databases[place] = self._server.new_database()
+            self._databases[place] = self._new_database()
         return open_store(self._databases[place], durability=durability or "barrier")
 
     @asynccontextmanager
     async def counted(self) -> AsyncIterator[Counted]:
-        parts = urlsplit(self._server.new_database())
+        parts = urlsplit(self._new_database())
         assert parts.hostname is not None
         assert parts.port is not None
         trips = RoundTrips(parts.hostname, parts.port)
@@ -112,8 +113,8 @@ class OnServer:
 
 
 @contextmanager
-def contestants(folder: Path, *, embedded: bool) -> Iterator[list[Contestant]]:
-    """Every store; servers are started now, with their own syncs to the disk, and are gone at the end.
+def contestants(folder: Path, *, embedded: bool, durable: bool) -> Iterator[list[Contestant]]:
+    """Every store; servers are started now and are gone at the end. They sync to the disk where it is to be `durable`.
 
     Raises `NoServerError`, which says what to do, when a server is neither installed nor given by address.
     """
@@ -122,8 +123,8 @@ def contestants(folder: Path, *, embedded: bool) -> Iterator[list[Contestant]]:
     if embedded:
         yield ours
         return
-    with plugin.kept_servers() as choices, ExitStack() as started:
+    with plugin.kept_servers() as choices, ExitStack() as running:
         for kind, choice in choices.items():
-            handle = started.enter_context(own(kind, durable=True)) if choice.programs else shared(kind)
-            ours.append(OnServer(handle))
+            handle = running.enter_context(own(kind, durable=durable)) if choice.programs else shared(kind)
+            ours.append(OnServer(handle, running))
         yield ours
