@@ -7,7 +7,7 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,15 +16,22 @@ from .figures_process import cold_start, imports
 from .figures_streaming import streaming
 from .figures_turn import history, sealed, turn
 from .measuring import Figure, Scale
-from .report import details, document, environment, fsync_us, table
+from .report import details, document, environment, fsync_us, side_by_side, table
+from .stores.commits import commits
+from .stores.contestants import Contestant, NoServerError, contestants
+from .stores.growth import growth
 
 Measured = Figure | list[Figure]
+Steps = Sequence[tuple[str, Callable[[], Awaitable[Measured]]]]
+"""(group, how to measure it), in the order of the budgets."""
 
 LEVELS = ("relaxed", "barrier")
 
 
-def steps(scale: Scale) -> list[tuple[str, Callable[[], Awaitable[Measured]]]]:
-    """(group, how to measure it), in the order of the budgets."""
+STORE_GROUPS = {"commits": commits, "growth": growth}
+
+
+def steps(scale: Scale) -> Steps:
     return [
         ("import", lambda: imports(scale)),
         *[("turn", partial(turn, scale, level)) for level in LEVELS],
@@ -37,9 +44,19 @@ def steps(scale: Scale) -> list[tuple[str, Callable[[], Awaitable[Measured]]]]:
     ]
 
 
-def measured(scale: Scale, only: str | None) -> list[Figure]:
+def store_steps(scale: Scale, stores: Sequence[Contestant]) -> Steps:
+    # A larger database is a question to the file, not to when it is synced: one level of SQLite answers it.
+    return [
+        (group, partial(measure, scale, store))
+        for group, measure in STORE_GROUPS.items()
+        for store in stores
+        if group == "commits" or store.grows
+    ]
+
+
+def measured(steps: Steps, only: str | None) -> list[Figure]:
     figures: list[Figure] = []
-    for group, measure in steps(scale):
+    for group, measure in steps:
         if only is not None and only != group:
             continue
         began = time.perf_counter()
@@ -55,19 +72,18 @@ async def _awaited(measure: Callable[[], Awaitable[Measured]]) -> Measured:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="./dev bench", description="Loopwright beside a loop written by hand.")
-    parser.add_argument(
-        "--json", metavar="FILE", type=Path, help="also write the figures as JSON; - is standard output"
-    )
-    parser.add_argument("--quick", action="store_true", help="small and rough: shows that it runs, not how fast")
-    groups = list(dict.fromkeys(group for group, _ in steps(Scale(quick=True, folder=Path()))))
-    parser.add_argument("--only", choices=groups, help="one group of figures")
-    parser.add_argument("--folder", type=Path, help="where the databases go: the disk whose syncs count")
-    given = parser.parse_args()
+    given = arguments()
     with tempfile.TemporaryDirectory(prefix="loopwright-bench-", dir=given.folder) as folder:
         scale = Scale(quick=given.quick, folder=Path(folder))
         facts = {**environment(), "fsync_us": fsync_us(scale.folder), "quick": given.quick}
-        figures = measured(scale, given.only)
+        if given.stores:
+            try:
+                with contestants(scale.folder, embedded=given.embedded, durable=not given.quick) as stores:
+                    figures = measured(store_steps(scale, stores), given.only)
+            except NoServerError as error:
+                sys.exit(f"bench: {error}")
+        else:
+            figures = measured(steps(scale), given.only)
     text = document(figures, facts)
     if str(given.json) == "-":
         print(text)
@@ -78,10 +94,30 @@ def main() -> None:
     print(
         f"Python {facts['python']}, {facts['machine']}, SQLite {facts['apsw']} (apsw) and {facts['sqlite3']} (sqlite3); {sync}"
     )
-    print("\n" + table(figures) + "\n")
-    print(details(figures))
+    print("\n" + (side_by_side(figures) if given.stores else table(figures) + "\n\n" + details(figures)))
     missed = [f.name for f in figures if f.verdict == "missed"]
     print(f"\n{len(missed)} of {sum(f.limit is not None for f in figures)} budgets missed")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./dev bench", description="Loopwright beside a loop written by hand.")
+    parser.add_argument(
+        "--json", metavar="FILE", type=Path, help="also write the figures as JSON; - is standard output"
+    )
+    parser.add_argument("--quick", action="store_true", help="small and rough: shows that it runs, not how fast")
+    parser.add_argument("--stores", action="store_true", help="the stores beside each other instead; starts servers")
+    parser.add_argument("--embedded", action="store_true", help="with --stores: leave out PostgreSQL and MariaDB")
+    groups = list(dict.fromkeys(group for group, _ in steps(Scale(quick=True, folder=Path()))))
+    known = f"one group of figures: {', '.join(groups)}; with --stores: {', '.join(STORE_GROUPS)}"
+    parser.add_argument("--only", metavar="GROUP", help=known)
+    parser.add_argument("--folder", type=Path, help="where the databases go: the disk whose syncs count")
+    given = parser.parse_args()
+    choices = list(STORE_GROUPS) if given.stores else groups
+    if given.only not in {None, *choices}:
+        parser.error(f"unknown group {given.only!r}; there are {', '.join(choices)}")
+    if given.embedded and not given.stores:
+        parser.error("--embedded goes with --stores; nothing else starts servers")
+    return given
 
 
 if __name__ == "__main__":

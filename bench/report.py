@@ -45,7 +45,8 @@ def fsync_us(folder: Path, count: int = 40) -> float:
 
 
 def amount(value: float, unit: str) -> str:
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    size = abs(value)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 3 if 0 < size < 0.1 else 2
     return f"{value:,.{digits}f} {unit}"
 
 
@@ -63,7 +64,31 @@ def table(figures: Sequence[Figure]) -> str:
                 f.verdict,
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    return _aligned(rows)
+
+
+def side_by_side(figures: Sequence[Figure]) -> str:
+    """A table for each kind of figure, the first word of a name up to its comma; what `details` lists are columns here."""
+    kinds: dict[str, list[Figure]] = {}
+    for f in figures:
+        kinds.setdefault(f.name.partition(", ")[0], []).append(f)
+    return "\n\n".join(_of_kind(kind, rows) for kind, rows in kinds.items())
+
+
+def _of_kind(kind: str, figures: Sequence[Figure]) -> str:
+    first = figures[0]
+    rows = [(kind, first.unit, *first.others, f"× at {first.floor_name} (min … max)", "verdict")]
+    for f in figures:
+        values = [amount(value, "").rstrip() for value in (f.ours, *f.others.values())]
+        ratio = f"{f.ratio:.2f} ({f.ratio_min:.2f} … {f.ratio_max:.2f})"
+        verdict = f"{f.verdict}, {f.budget}" if f.budget else f.verdict
+        rows.append((f.name.partition(", ")[2], *values, ratio, verdict))
+    notes = dict.fromkeys(note for f in figures for note in f.notes)
+    return "\n".join([_aligned(rows), *[f"  {note}" for note in notes]])
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)

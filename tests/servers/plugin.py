@@ -14,13 +14,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from . import client
-from .choice import NEEDS, NoServerError, choose
+from .choice import NEEDS, Choice, NoServerError, choose
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = {"postgres", "mariadb", "own_postgres", "own_mariadb"}
@@ -35,17 +36,31 @@ def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")
     if config.option.embedded or is_worker or config.option.collectonly or client.VARIABLE in os.environ:
         return
+    running = ExitStack()
     try:
-        choices = {kind: choose(need, os.environ) for kind, need in NEEDS.items()}
+        running.enter_context(kept_servers())
     except NoServerError as error:
         raise pytest.UsageError(str(error)) from None
+    config.add_cleanup(running.close)
+
+
+@contextmanager
+def kept_servers() -> Iterator[Mapping[str, Choice]]:
+    """Where servers come from, chosen now; inside, `client` starts and reaches them, and afterwards all are gone.
+
+    Raises `NoServerError`.
+    """
+    choices = {kind: choose(need, os.environ) for kind, need in NEEDS.items()}
     programs = {kind: str(choice.programs) for kind, choice in choices.items() if choice.programs}
     given = {kind: choice.address for kind, choice in choices.items() if choice.address}
     folder = Path(tempfile.mkdtemp(prefix="loopwright-servers-"))
     folder.chmod(0o711)  # a server that runs as another user has to get through
     keeper = start_keeper(folder, programs)
     os.environ[client.VARIABLE] = json.dumps({"socket": str(folder / "socket"), "given": given})
-    config.add_cleanup(lambda: stop_keeper(keeper))
+    try:
+        yield choices
+    finally:
+        stop_keeper(keeper)
 
 
 def start_keeper(folder: Path, programs: dict[str, str]) -> subprocess.Popen[bytes]:

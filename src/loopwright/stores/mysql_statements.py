@@ -251,7 +251,8 @@ class MysqlStatements(Struct, frozen=True):
         " ORDER BY s.updated_at, s.`key` LIMIT $4 FOR UPDATE SKIP LOCKED"
     )
     DUE: str = (
-        "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t JOIN lw_sessions AS s ON s.`key` = t.`key`"
+        "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t FORCE INDEX (lw_timers_due)"
+        " STRAIGHT_JOIN lw_sessions AS s ON s.`key` = t.`key`"
         " WHERE t.due_at <= $2 AND t.paused = 0 AND s.min_format <= $3 AND s.agent_name IN $1[]"
         " ORDER BY t.due_at, t.`key`, t.timer_id LIMIT $4"
     )

@@ -27,6 +27,7 @@ from loopwright.model.errors import (
 from loopwright.ports.store import EncodedRecord
 from loopwright.ports.store_admin import SchemaPolicy
 from loopwright.stores.mysql import MysqlDialect
+from loopwright.stores.mysql_statements import MysqlStatements
 from loopwright.stores.mysql_text import filled, filled_many, literal
 from loopwright.testing.store_kit import Writer, begin, head_of, item, new_session, raises, texts
 
@@ -192,6 +193,24 @@ async def test_a_record_larger_than_the_server_takes_is_refused_and_the_store_go
         await store.commit(writer.transition(records=(huge,)))
     assert (await writer.write()).position == 3
     await store.aclose()
+
+
+async def test_due_timers_are_found_by_their_time_and_not_by_looking_at_every_session(mariadb: str) -> None:
+    store = open_store(mariadb)
+    await store.create(new_session("s0"))
+    await store.aclose()
+    await ask(
+        mariadb,
+        "INSERT INTO lw_sessions (session_id, position, min_format, agent_name, kind, lifecycle, title, updated_at,"
+        " created_at) SELECT concat('s', seq), 0, 1, 'agent', 'agent', 'linked', '', 0, 0 FROM seq_1_to_2000",
+    )
+    timers = "SELECT s.`key`, concat('t', n.seq), n.seq, '' FROM lw_sessions AS s JOIN seq_1_to_5 AS n"
+    await ask(mariadb, f"INSERT INTO lw_timers (`key`, timer_id, due_at, body) {timers}")
+    await ask(mariadb, "ANALYZE TABLE lw_sessions, lw_timers")
+    due = filled(MysqlStatements().DUE, (["agent"], 9.0, 1, 50)).decode()
+    first = (await ask(mariadb, f"EXPLAIN {due}"))[0]
+    assert "lw_timers_due" in first, "the server looks at every session first"
+    assert "filesort" not in str(first[-1]), "the server sorts all that is due"
 
 
 def test_the_oldest_servers_are_refused_and_their_names_told_apart() -> None:

@@ -37,6 +37,17 @@ GROUPS = {
     "cold": (3, 2),
 }
 
+# With --stores: arguments → how many rows there are, and how many of them have a budget.
+STORES = {
+    "--embedded --only commits": (12, 1),
+    "--embedded --only growth": (14, 0),
+}
+WITH_SERVERS = {
+    "--only commits": (18, 1),
+    "--only growth": (28, 0),
+}
+COLUMNS = 120
+
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -59,13 +70,39 @@ def test_each_group_of_figures_is_measured_and_judged(group: str, tmp_path: Path
     rows, judged = GROUPS[group]
     if group == "history" and not Path("/proc/self/io").exists():
         rows, judged = 2, 2  # bytes are counted by Linux only
+    says_something_about_each(figures, rows, judged)
+    for figure in figures:
+        assert figure["name"] in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["figures.json"], "databases were left behind"
+
+
+def says_something_about_each(figures: list[dict[str, Any]], rows: int, judged: int) -> None:
     assert len(figures) == rows
     assert sum(f["verdict"] in ("met", "missed") for f in figures) == judged
     for figure in figures:
         assert figure.keys() >= FIELDS
         assert figure["ratio_min"] <= figure["ratio"] <= figure["ratio_max"]
         assert min(figure["floor"], figure["ours"]) > 0
-        assert figure["name"] in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [*STORES, *[pytest.param(name, marks=pytest.mark.server) for name in WITH_SERVERS]]
+)
+def test_the_stores_are_measured_beside_each_other(arguments: str, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    done = bench("--stores", *arguments.split(), "--json", str(file), "--folder", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(file.read_text(encoding="utf-8"))["figures"]
+    says_something_about_each(figures, *(STORES | WITH_SERVERS)[arguments])
+    table = done.stdout.splitlines()[1:]
+    for figure in figures:
+        kind, _, which = figure["name"].partition(", ")
+        assert any(line.startswith(kind) for line in table)
+        assert any(line.startswith(which) for line in table)
+    assert max(map(len, table)) <= COLUMNS
+    waits = {f["name"]: f["others"]["waits per commit"] for f in figures if "waits per commit" in f["others"]}
+    for name, least in {"SQLite full": 0.9, "PostgreSQL": 0.9, "MariaDB": 0.9, "memory": 0.0}.items():
+        assert waits.get(f"commits, {name}, 1 session", least) >= least, "a wait was not counted"
     assert [path.name for path in tmp_path.iterdir()] == ["figures.json"], "databases were left behind"
 
 
@@ -73,3 +110,6 @@ def test_an_unknown_group_is_refused_with_the_known_ones() -> None:
     done = bench("--only", "everything")
     assert done.returncode == 2
     assert "streaming" in done.stderr
+    of_stores = bench("--stores", "--only", "turn")
+    assert of_stores.returncode == 2
+    assert "commits, growth" in of_stores.stderr
