@@ -38,7 +38,7 @@ from .stores.dsn import open_store
 
 if TYPE_CHECKING:
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, inspection, recovery, watching, worker
+    from .engine import answers, forking, inspection, recovery, watching, worker
     from .engine.answers import Answers
     from .engine.inspection import SessionStats
     from .engine.recovery import Recovered
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 else:
     # Parts that only some loops need: the schema validator alone takes longer to load than everything else together.
     answers = Late("loopwright.engine.answers")
+    forking = Late("loopwright.engine.forking")
     inspection = Late("loopwright.engine.inspection")
     recovery = Late("loopwright.engine.recovery")
     watching = Late("loopwright.engine.watching")
@@ -329,11 +330,28 @@ class StatefulAgentLoop:
         self._check_open()
         return await self._answers.stop(session_id, reason)
 
-    async def close_session(self, session_id: str, *, cascade: bool = True) -> int:
-        """Deletes a session with its linked children, after its turn is over here; returns how many went."""
+    async def fork(
+        self, session_id: str, *, at: int | None = None, new_session_id: str | None = None, title: str | None = None
+    ) -> str:
+        """Makes a session that goes on from a round boundary of another one, and returns its id; nothing is copied.
+
+        `at`: a position of the journal, by default the newest boundary; what came later is not in the fork, and calls open
+        there are answered as aborted in it. The original is not touched and may be running, here or elsewhere. The fork
+        counts its own sends and usage. `title`: by default the original's.
+        Raises: `ForkPositionError` naming the nearest boundaries, `SessionExistsError` for a given id that was ever used,
+        `ConfigError` on a store without forks. Cost: the original is read whole, the fork is one commit.
+        """
+        self._check_open()
+        return await forking.fork(self._kernel, session_id, at, new_session_id, title)
+
+    async def close_session(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> int:
+        """Deletes a session with its linked children, after its turn is over here; returns how many went.
+
+        Raises: `SessionReferencedError` when forks of it stay, unless `copy_to_forks` gives them what they read of it.
+        """
         self._check_open()
         async with ACTORS.turn(self._store.identity, session_id, self._kernel.config.session_cache_size) as actor:
-            gone = await self._store.delete(session_id, cascade=cascade)
+            gone = await self._store.delete(session_id, cascade=cascade, copy_to_forks=copy_to_forks)
             actor.forget()
         ACTORS.drop(self._store.identity, session_id)
         return gone

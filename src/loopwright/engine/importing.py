@@ -156,11 +156,12 @@ class Importer:
             return
         await _check(session)
         for artifact in session.artifacts:
-            if await self._store.artifact(artifact.artifact_id) is not None:
+            known = await self._store.artifact(artifact.artifact_id)
+            if known is not None and known.digest != artifact.digest:
                 raise ExportFileError(f"the store has another session's artifact {artifact.artifact_id}")
         timers = [structs.replace(one, paused=not self._arm_timers) for one in session.timers]
         inventory = Inventory(
-            structs.replace(session.head, owner=None, expires_in_s=0.0),
+            structs.replace(session.head, owner=None, expires_in_s=0.0, base=None),
             tuple(sorted(session.waiting, key=lambda item: item.seq)),
             tuple(session.known),
             tuple(timers),
