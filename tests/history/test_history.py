@@ -80,6 +80,11 @@ def test_format_1_means_what_it_meant() -> None:
     assert result.error.reason == "no_json"
 
 
+def test_format_2_means_what_it_meant() -> None:
+    state = state_of(JOURNALS / "format_2.jsonl")
+    assert summary(state) == json.loads((JOURNALS / "format_2.expected.json").read_text("ascii"))
+
+
 def summary(state: State) -> dict[str, Any]:
     """What a host could see of a session."""
     facts = state.facts

@@ -1,6 +1,6 @@
 """`loopwright fork`: a session that goes on from a round boundary of another one.
 
-Owns: the command. Must not know: where a session can be forked (`core/forking.py`).
+Owns: the command. Must not know: where a session can be forked (`core/boundaries.py`).
 Read next: `session_commands.py`.
 """
 

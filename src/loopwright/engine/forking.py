@@ -1,14 +1,14 @@
 """Forking a session: a new one that begins with another's records.
 
 Owns: finding the place, the one commit that makes the fork. Must not know: how a store keeps the two together.
-Read next: `core/forking.py`, `ports/store.py` (`ForkPoint`).
+Read next: `core/boundaries.py`, `ports/store.py` (`ForkPoint`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.forking import beginning, is_boundary, nearest
+from ..core.boundaries import beginning, is_boundary, nearest
 from ..core.state import State, apply
 from ..model.archive_errors import ForkPositionError
 from ..model.codec import decode_record, format_of

@@ -17,7 +17,7 @@ from ..ports.store import ForkPoint
 K = TypeVar("K")
 
 
-class Place(Struct, Generic[K], frozen=True):
+class JournalPlace(Struct, Generic[K], frozen=True):
     """Where a session's own records are."""
 
     key: K
@@ -27,7 +27,7 @@ class Place(Struct, Generic[K], frozen=True):
     base: ForkPoint | None
 
 
-class Part(Struct, Generic[K], frozen=True):
+class JournalPart(Struct, Generic[K], frozen=True):
     """Positions that lie in one session."""
 
     key: K
@@ -36,7 +36,7 @@ class Part(Struct, Generic[K], frozen=True):
     """The first one behind them."""
 
 
-def rooted(base: ForkPoint, find: Callable[[str], Place[K]]) -> ForkPoint:
+def rooted(base: ForkPoint, find: Callable[[str], JournalPlace[K]]) -> ForkPoint:
     """The session that itself has the last record before the fork, found along the chain from `base`.
 
     So each link adds a record at least. `find` raises for a session that is not there. Raises `SessionMovedError` when
@@ -51,14 +51,16 @@ def rooted(base: ForkPoint, find: Callable[[str], Place[K]]) -> ForkPoint:
     return base
 
 
-def parts(own: Place[K], start: int, stop: int, find: Callable[[str], Place[K] | None]) -> list[Part[K]]:
+def parts(
+    own: JournalPlace[K], start: int, stop: int, find: Callable[[str], JournalPlace[K] | None]
+) -> list[JournalPart[K]]:
     """Where the positions from `start` to before `stop` lie, in order. Raises `StoreCorruptError` when a base is gone."""
-    found: list[Part[K]] = []
+    found: list[JournalPart[K]] = []
     place = own
     while place.base is not None and start < place.base.position:
         base = place.base
         if base.position < stop:
-            found.append(Part(place.key, base.position, stop))
+            found.append(JournalPart(place.key, base.position, stop))
             stop = base.position
         next_ = find(base.session_id)
         if next_ is None or next_.position < base.position:
@@ -67,6 +69,6 @@ def parts(own: Place[K], start: int, stop: int, find: Callable[[str], Place[K] |
                 " it; restore a backup"
             )
         place = next_
-    found.append(Part(place.key, start, stop))
+    found.append(JournalPart(place.key, start, stop))
     found.reverse()
     return found

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ..model.archive_errors import SessionReferencedError
 from ..ports.store import Head, NewSession, StoredRecord
-from .forks import Place, parts, rooted
+from .forks import JournalPlace, parts, rooted
 from .memory_data import SessionData, SharedData
 from .references import artifact_ids_in
 
@@ -27,7 +27,7 @@ def with_root(data: SharedData, session: NewSession) -> NewSession:
 def records_between(data: SharedData, session_id: str, start: int, stop: int) -> Sequence[StoredRecord]:
     """Records of these positions, those of a fork's base included."""
 
-    def find(base_id: str) -> Place[str] | None:
+    def find(base_id: str) -> JournalPlace[str] | None:
         base = data.sessions.get(base_id)
         return None if base is None else _place(base)
 
@@ -122,5 +122,5 @@ def _names(records: Sequence[StoredRecord]) -> set[str]:
     return set[str]().union(*(artifact_ids_in(record.body) for record in records))
 
 
-def _place(one: SessionData) -> Place[str]:
-    return Place(one.head.session_id, one.head.position, one.head.base)
+def _place(one: SessionData) -> JournalPlace[str]:
+    return JournalPlace(one.head.session_id, one.head.position, one.head.base)

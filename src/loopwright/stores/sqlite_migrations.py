@@ -72,6 +72,8 @@ class SchemaGap(Struct, frozen=True):
     """Statements that bring the file to this version, in order; none when nothing is missing."""
     broken: str = ""
     """Why the script must not run without being asked for; "" when it may."""
+    older: bool = False
+    """The tables say themselves that they are of a version before the one that is wanted."""
 
     @property
     def ddl(self) -> str:
@@ -100,7 +102,8 @@ def complete_ddl() -> str:
 def gap_of(connection: apsw.Connection, path: str, migrations: Sequence[Migration]) -> SchemaGap:
     """What is missing. Raises `StoreSchemaError` when the tables are newer than this code; nothing is changed."""
     present = {row[0] for row in _rows(connection, "SELECT name FROM sqlite_schema WHERE name LIKE 'lw%'")}
-    version = _version(connection, path, newest(SCHEMA_VERSION, migrations)) if "lw_schema" in present else None
+    wanted = newest(SCHEMA_VERSION, migrations)
+    version = _version(connection, path, wanted) if "lw_schema" in present else None
     # CREATE TABLE IF NOT EXISTS name …
     named = [
         (words[1], words[5], statement) for statement in statements_of_ddl() if (words := statement.split(None, 6))
@@ -132,7 +135,13 @@ def gap_of(connection: apsw.Connection, path: str, migrations: Sequence[Migratio
         for migration in after_version(SCHEMA_VERSION, migrations):
             cleaned = "NULL" if migration.after else "unixepoch('subsec')"
             script.append(_MIGRATED.format(version=migration.version, cleaned=cleaned))
-    return SchemaGap(version, tuple(name for name, _ in [*tables, *indexes]), tuple(script), broken)
+    return SchemaGap(
+        version,
+        tuple(name for name, _ in [*tables, *indexes]),
+        tuple(script),
+        broken,
+        version is not None and version < wanted,
+    )
 
 
 def cleanup_of(connection: apsw.Connection, migrations: Sequence[Migration]) -> list[tuple[int, list[str]]]:

@@ -196,8 +196,8 @@ def _run(connection: apsw.Connection, file: DatabaseFile, *, repair: bool) -> No
 
 
 def _lacking(path: str, gap: SchemaGap) -> str:
-    if gap.names or gap.version is None:
-        what = f"lacks {', '.join(gap.names) or 'the version row of lw_schema'}"
-    else:
+    if gap.older:
         what = f"has tables of version {gap.version}, which is older than this loopwright,"
+    else:
+        what = f"lacks {', '.join(gap.names) or 'the version row of lw_schema'}"
     return f"{path} {what} and schema is VERIFY; run `loopwright db migrate`, or this script"
