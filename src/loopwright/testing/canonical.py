@@ -36,6 +36,7 @@ _FIELDS = frozenset(
         "session_id",
         "parent_id",
         "base_id",
+        "base_position",
         "send_id",
         "key",
         "usage",
