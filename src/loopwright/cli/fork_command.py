@@ -33,13 +33,13 @@ def fork(
     new_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The fork's id instead of a made one.")
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="By default the original's.")] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="By default the original's.")] = None,
     db: Db = DEFAULT_DB,
     as_json: AsJson = False,
 ) -> None:
-    """Make a session that goes on from an earlier place of another one; prints its id.
+    """Go on from an earlier place of a session, in a new one.
 
-    The original stays as it is and may be running. Positions are shown by `loopwright sessions show --journal`.
+    Prints the id of the new one. The original stays as it is and may be running. Positions are shown by `loopwright sessions show --journal`.
     """
 
     async def work(store: SessionStore) -> Head:
