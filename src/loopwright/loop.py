@@ -24,7 +24,7 @@ from .engine.keeper import LeaseKeeper
 from .engine.kernel import Kernel
 from .engine.turn import AS_SET, SendOptions
 from .late import Late
-from .model.errors import ConfigError, LoopClosedError, StoreReadOnlyError
+from .model.errors import ConfigError, LoopClosedError
 from .model.messages import Message, MessageLike
 from .model.records import Interaction, SessionCreated
 from .model.specs import StructuredOutputSpec
@@ -34,12 +34,12 @@ from .ports.llm import LLMService
 from .ports.schema_policy import SchemaPolicy
 from .ports.store import Durability, NewSession
 from .ports.tool import NoTools, ToolDefinition, ToolSource
-from .stores.dsn import open_store
+from .stores.dsn import default_path, open_store
 
 if TYPE_CHECKING:
     from .core.chain import ChainReport
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, inspection, recovery, verifying, watching, worker
+    from .engine import answers, forking, inspection, recovery, verifying, watching, worker
     from .engine.answers import Answers
     from .engine.inspection import SessionStats
     from .engine.recovery import Recovered
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 else:
     # Parts that only some loops need: the schema validator alone takes longer to load than everything else together.
     answers = Late("loopwright.engine.answers")
+    forking = Late("loopwright.engine.forking")
     inspection = Late("loopwright.engine.inspection")
     recovery = Late("loopwright.engine.recovery")
     verifying = Late("loopwright.engine.verifying")
@@ -106,7 +107,7 @@ class StatefulAgentLoop:
         if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
         service: LLMService = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
-        self._store = store or open_store(_path(dsn), schema=schema, durability=durability)
+        self._store = store or open_store(default_path() if dsn is None else dsn, schema=schema, durability=durability)
         settings = config or AgentLoopConfig()
         self._kernel = Kernel(
             store=self._store,
@@ -334,11 +335,28 @@ class StatefulAgentLoop:
         self._check_open()
         return await self._answers.stop(session_id, reason)
 
-    async def close_session(self, session_id: str, *, cascade: bool = True) -> int:
-        """Deletes a session with its linked children, after its turn is over here; returns how many went."""
+    async def fork(
+        self, session_id: str, *, at: int | None = None, new_session_id: str | None = None, title: str | None = None
+    ) -> str:
+        """Makes a session that goes on from a round boundary of another one, and returns its id; nothing is copied.
+
+        `at`: a position of the journal, by default the newest boundary; what came later is not in the fork, and calls open
+        there are answered as aborted in it. The original is not touched and may be running, here or elsewhere. The fork
+        counts its own sends and usage. `title`: by default the original's.
+        Raises: `ForkPositionError` naming the nearest boundaries, `SessionExistsError` for a given id that was ever used,
+        `ConfigError` on a store without forks. Cost: the original is read whole, the fork is one commit.
+        """
+        self._check_open()
+        return await forking.fork(self._kernel, session_id, at, new_session_id, title)
+
+    async def close_session(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> int:
+        """Deletes a session with its linked children, after its turn is over here; returns how many went.
+
+        Raises: `SessionReferencedError` when forks of it stay, unless `copy_to_forks` gives them what they read of it.
+        """
         self._check_open()
         async with ACTORS.turn(self._store.identity, session_id, self._kernel.config.session_cache_size) as actor:
-            gone = await self._store.delete(session_id, cascade=cascade)
+            gone = await self._store.delete(session_id, cascade=cascade, copy_to_forks=copy_to_forks)
             actor.forget()
         ACTORS.drop(self._store.identity, session_id)
         return gone
@@ -412,19 +430,6 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 def _source_of_stop(stop: Stop) -> Stop:
     """Before anything is accepted: what cannot stop a run is an error and not silence."""
     return stop if stop is None else CancellationToken.from_any(stop)
-
-
-def _path(dsn: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
-    if dsn is not None:
-        return dsn
-    try:
-        os.makedirs(".loopwright", exist_ok=True)
-    except OSError as error:
-        where = os.path.join(os.getcwd(), ".loopwright")
-        raise StoreReadOnlyError(
-            f"{where} cannot be made ({error.strerror}); pass dsn= for a place of your own"
-        ) from error
-    return os.path.join(".loopwright", "sessions.db")
 
 
 def _is_registry(tools: object) -> TypeGuard[ToolSource]:

@@ -177,6 +177,19 @@ async def two_sends(loop: StatefulAgentLoop) -> None:
     await loop.send("and again", session_id=SESSION, send_id="second")
 
 
+async def forked(loop: StatefulAgentLoop) -> None:
+    """Forks while the first send waits, answers it, and goes on in the fork."""
+    await open_session(loop)
+    result = await loop.send("go", session_id=SESSION, send_id="first")
+    try:
+        await loop.fork(SESSION, new_session_id="fork")
+    except SessionExistsError:
+        pass
+    if result.pending_tool_calls:
+        await loop.submit_tool_results(SESSION, {call.id: "fetched by the host" for call in result.pending_tool_calls})
+    await loop.send("another way", session_id="fork", send_id="second")
+
+
 async def answered(loop: StatefulAgentLoop, value: str) -> None:
     await open_session(loop)
     result = await loop.send("go", session_id=SESSION, send_id="first")
@@ -405,6 +418,16 @@ def follow_up_during_the_last_reply(life: Life) -> StatefulAgentLoop:
 
 @agent("aborted-while-it-waits", aborted)
 def aborted_while_it_waits(life: Life) -> StatefulAgentLoop:
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        return asks_for("look", "fetch") if len(request.messages) == 1 else summary(request)
+
+    fetch = ToolDefinition(name="fetch", description="Fetch.", parameters={"type": "object"}, effect="idempotent")
+    tools = [*tools_of(life), fetch]
+    return StatefulAgentLoop(llm=life.model(answer), dsn=life.dsn, tools=tools, ambient=life.ambient)
+
+
+@agent("forked-while-it-waits", forked)
+def forked_while_it_waits(life: Life) -> StatefulAgentLoop:
     def answer(request: LLMRequest) -> LLMResponse | str:
         return asks_for("look", "fetch") if len(request.messages) == 1 else summary(request)
 

@@ -22,6 +22,11 @@ SAYS = {
     "ask_a_person": ["waiting_for_input | Ship it on a Friday?", "completed | The boss says no."],
     "crash_and_resume": ["the first process ended with -9", "party | completed | Coffee is ready.", "baked: ['cake']"],
     "follow_ups": ["queued 1 | the second click is a duplicate: True", "I heard: Only after 2020!"],
+    "forks": [
+        "original: ['Plan a picnic.', 'What if it rains?']\nfork: ['Plan a picnic.', 'Who brings the cake?']",
+        "own sends: 1 | left the original at 5\nnearest boundaries: (5, 7)",
+        "messages without the original: 4",
+    ],
     "host_tools": ["pending_tools | pick_color {'title': 'Background'}", "completed | It will be dark green."],
     "once_and_reconcile": ["ended with -9", "completed | The tool said: paid (the bank confirms it)", "payments: 1"],
     "own_model": ["GOOD MORNING | 24 tokens"],

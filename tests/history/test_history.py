@@ -87,11 +87,16 @@ def test_the_seals_of_format_2_still_hold() -> None:
     assert isinstance(sealed, JournalSealed)
     assert state_of(JOURNALS / "format_2.jsonl").facts.chain == sealed.digest
     for key, unsealed in ((None, (0, 33)), (b"a key of history", (0, 36))):
-        audit = ChainAudit("sess_018f3c2a9b10aabbccddeeff", key=key)
+        audit = ChainAudit("sess_018f3c2a9b10ffeeddccbbaa", key=key)
         for row in rows[: 37 if key is None else None]:
             audit.take(row)
         report = audit.report(37 if key is None else len(rows))
         assert (report.intact, report.unsealed) == (True, (unsealed,)), report
+
+
+def test_format_2_means_what_it_meant() -> None:
+    state = state_of(JOURNALS / "format_2.jsonl")
+    assert summary(state) == json.loads((JOURNALS / "format_2.expected.json").read_text("ascii"))
 
 
 def summary(state: State) -> dict[str, Any]:

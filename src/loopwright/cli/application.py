@@ -1,7 +1,7 @@
 """All commands in one application.
 
 Owns: how commands are called, and that the process ends with their exit code. Must not know: what commands do.
-Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `worker_command.py`, `db_commands.py`, `doctor_command.py`,
+Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `fork_command.py`, `worker_command.py`, `db_commands.py`, `doctor_command.py`,
 `verify_command.py`.
 """
 
@@ -18,6 +18,7 @@ from .chat_command import chat
 from .db_commands import db_app
 from .doctor_command import doctor
 from .exit_codes import ExitCode
+from .fork_command import fork
 from .plain_command import PlainCommand
 from .run_command import run
 from .session_commands import sessions_app
@@ -56,6 +57,7 @@ def root(
 
 app.command(cls=PlainCommand)(run)
 app.command(cls=PlainCommand)(chat)
+app.command(cls=PlainCommand)(fork)
 app.add_typer(sessions_app, name="sessions")
 app.command(cls=PlainCommand)(worker)
 app.add_typer(db_app, name="db")

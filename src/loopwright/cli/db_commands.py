@@ -159,6 +159,8 @@ def _figure_rows(figures: StoreFigures, *, on_server: bool) -> Iterator[tuple[st
     paused = f"; {figures.paused_timers:,} more are paused" if figures.paused_timers else ""
     yield "timers", f"{figures.timers:,}", f"armed{paused}"
     yield "artifacts", f"{figures.artifacts:,}", size_text(figures.artifact_bytes)
+    if figures.forks:
+        yield "forks", f"{figures.forks:,}", "sessions that read their beginning from another one"
     yield "tombstones", f"{figures.tombstones:,}", "ids of deleted sessions, never used again"
     if figures.file_bytes is not None:
         free = f"; {size_text(figures.free_bytes)} of it free (`loopwright db vacuum`)" if figures.free_bytes else ""

@@ -21,7 +21,7 @@ from ..model.errors import ConfigError
 from .exit_codes import ExitCode
 from .journal_lines import counted, one_line
 from .live_screen import print_lines, terminal_console
-from .options import AsJson, Db
+from .options import AsJson, CopyToForks, Db
 from .quantities import age_of, bytes_in, size_text
 from .session_commands import with_store
 from .session_drive import write_json
@@ -46,20 +46,22 @@ def prune(
     idle_only: Annotated[
         bool, typer.Option("--idle-only/--unfinished-too", help="Whether those with open work stay.")
     ] = True,
+    copy_to_forks: CopyToForks = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete old sessions, oldest first.
 
-    A session goes together with its children and counts with them as one. What a living process runs always stays. Space
-    is given back by `loopwright db vacuum`.
+    A session goes together with its children and counts with them as one. What a living process runs always stays, and so
+    does what a fork reads that stays, unless --copy-to-forks is given. Space is given back by `loopwright db vacuum`.
     """
     rules = PruneRules(
         older_than_s=None if older_than is None else age_of(older_than),
         max_bytes=None if max_size is None else bytes_in(max_size),
         keep=keep or 0,
         idle_only=idle_only,
+        copy_to_forks=copy_to_forks,
     )
     if older_than is None and max_size is None and keep is None:
         raise ConfigError("nothing says what to delete; use --older-than 30d, --max-size 2GB or --keep 100, or several")
@@ -103,6 +105,9 @@ def _show(plan: PrunePlan, db: str, *, whole: bool) -> None:
     if plan.unfinished:
         stay = f"{plan.unfinished} more would go, but something is open in them (`loopwright sessions list{db_option(db)}`)"
         print_lines(console, Text(stay, style="dim"))
+    if plan.referenced:
+        stay = f"{plan.referenced} more would go, but forks that stay read them (--copy-to-forks)"
+        print_lines(console, Text(stay, style="dim"))
 
 
 def _show_families(console: Console, plan: PrunePlan, *, whole: bool) -> None:
@@ -137,4 +142,5 @@ def _plan_json(plan: PrunePlan) -> dict[str, Any]:
         "bytes": plan.bytes,
         "bytes_before": plan.bytes_before,
         "unfinished": plan.unfinished,
+        "referenced": plan.referenced,
     }

@@ -28,6 +28,7 @@ from ..model.records import (
     SendPaused,
     SendStarted,
     SessionCreated,
+    SessionForked,
     StateCheckpointed,
     ToolAbandoned,
     ToolFinished,
@@ -106,6 +107,8 @@ def _words(record: Record | None) -> str:
             return "cannot be read by this version"
         case SessionCreated():
             return f"agent {record.agent_name}" + (f"; {record.system_prompt}" if record.system_prompt else "")
+        case SessionForked():
+            return f"of {record.base_id} at {record.base_position}"
         case SendStarted():
             limits = f"at most {counted(record.max_rounds, 'round')}"
             return f"send {record.index}, {limits}" + (f", send id {record.send_id}" if record.send_id else "")

@@ -35,3 +35,6 @@ Session = Annotated[
     str | None, typer.Option("--session", metavar="ID", help="Go on with a session; `last` is the newest.")
 ]
 AgentName = Annotated[str, typer.Option("--agent", metavar="NAME", help="Whose sessions to run.")]
+CopyToForks = Annotated[
+    bool, typer.Option("--copy-to-forks", help="Forks that stay get what they read of a session that goes.")
+]

@@ -29,12 +29,25 @@ from .agent_setup import DEFAULT_AGENT, AgentSettings, NoModel
 from .exit_codes import ExitCode
 from .journal_lines import counted, one_line, printable, record_of, record_text, tokens_text
 from .live_screen import print_lines, terminal_console
-from .options import AgentName, AllowBash, AsEvents, AsJson, BaseUrl, Db, MaxRounds, Model, NoStream, Preset, Workspace
+from .options import (
+    AgentName,
+    AllowBash,
+    AsEvents,
+    AsJson,
+    BaseUrl,
+    CopyToForks,
+    Db,
+    MaxRounds,
+    Model,
+    NoStream,
+    Preset,
+    Workspace,
+)
 from .plain_command import PlainCommand
 from .run_command import RunOrder, carry_out
 from .session_drive import write_json
 from .session_ids import resolved
-from .session_table import ago, print_table, state_of
+from .session_table import ago, base_text, print_table, state_of
 from .standard_streams import text_of_argument
 from .store_place import DEFAULT_DB, opened_store, shown
 from .transcript import Tone, transcript
@@ -112,7 +125,8 @@ def show(
     console = terminal_console(sys.stdout)
     title = f"  {one_line(head.title, 80)}" if head.title else ""
     print_lines(console, Text.assemble((head.session_id, "bold"), title))
-    facts = f"{state_of(head)} · agent {head.agent_name} · {counted(head.sends, 'send')} · {counted(len(rows), 'record')} · {tokens_text(head.usage)} · {ago(head.updated_at)}"
+    forked = f" · fork of {base_text(head)}" if head.base else ""
+    facts = f"{state_of(head)} · agent {head.agent_name} · {counted(head.sends, 'send')} · {counted(len(rows), 'record')} · {tokens_text(head.usage)} · {ago(head.updated_at)}{forked}"
     print_lines(console, Text(facts, style="dim"))
     if journal:
         return _print_journal(console, rows, whole=whole)
@@ -266,9 +280,13 @@ def export(
 def delete(
     session_ids: Annotated[list[str], typer.Argument(metavar="ID", help="The sessions.", show_default=False)],
     db: Db = DEFAULT_DB,
+    copy_to_forks: CopyToForks = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Delete sessions with all they hold; ids are never used again."""
+    """Delete sessions with all they hold; ids are never used again.
+
+    A session that forks read stays, unless --copy-to-forks gives them what they read of it.
+    """
 
     async def names(store: SessionStore) -> list[str]:
         found = [await resolved(store, session_id) for session_id in session_ids]
@@ -289,6 +307,6 @@ def delete(
             raise typer.Exit(ExitCode.FAILED)
 
     async def work(store: SessionStore) -> int:
-        return sum([await store.delete(session_id) for session_id in chosen])
+        return sum([await store.delete(one, copy_to_forks=copy_to_forks) for one in chosen])
 
     sys.stderr.write(f"loopwright: {counted(with_store(db, work), 'session')} deleted\n")

@@ -22,8 +22,8 @@ NARROWEST_TITLE: Final = 12
 """Columns the title may be shrunk to before other columns are left out."""
 WIDEST_AGENT: Final = 14
 
-_HEADINGS: Final[tuple[str, ...]] = ("session", "state", "agent", "sends", "tokens", "updated", "title")
-_LEFT_OUT: Final = ("tokens", "updated", "sends", "agent", "title")
+_HEADINGS: Final[tuple[str, ...]] = ("session", "state", "agent", "sends", "tokens", "updated", "fork of", "title")
+_LEFT_OUT: Final = ("fork of", "tokens", "updated", "sends", "agent", "title")
 """What goes when there is no room, in this order; id and state always stay whole."""
 _RIGHT: Final = ("sends", "tokens")
 _STATE_STYLES: Final = {"interrupted": "yellow", "waiting": "magenta", "running": "green"}
@@ -32,6 +32,11 @@ _STATE_STYLES: Final = {"interrupted": "yellow", "waiting": "magenta", "running"
 def state_of(head: Head) -> str:
     """idle, waiting, running, or interrupted: open and nobody alive runs it."""
     return "interrupted" if head.status == "running" and head.expires_in_s <= 0 else head.status
+
+
+def base_text(head: Head) -> str:
+    """Where a fork left its base, as `id@position`; "" for any other session."""
+    return "" if head.base is None else f"{head.base.session_id}@{head.base.position}"
 
 
 def ago(at: float) -> str:
@@ -47,7 +52,9 @@ def table_lines(heads: Sequence[Head], width: int) -> list[Text]:
     """A line for each head under a line of headings, at most `width` wide unless ids and states alone are wider."""
     rows = [_HEADINGS, *[_cells(head) for head in heads]]
     widths = {name: max([cell_len(row[place]) for row in rows]) for place, name in enumerate(_HEADINGS)}
-    for name in _LEFT_OUT:
+    if not any(head.base for head in heads):
+        del widths["fork of"]
+    for name in [name for name in _LEFT_OUT if name in widths]:
         title = min(widths.get("title", 0), NARROWEST_TITLE)
         if _total({**widths, "title": title} if "title" in widths else widths) <= width:
             break
@@ -67,7 +74,16 @@ def print_table(console: Console, heads: Sequence[Head]) -> None:
 def _cells(head: Head) -> tuple[str, ...]:
     agent, figures = one_line(head.agent_name, WIDEST_AGENT), tokens_number(head.usage)
     title = one_line(head.title, 200)
-    return (head.session_id, state_of(head), agent, str(head.sends), figures, ago(head.updated_at), title)
+    return (
+        head.session_id,
+        state_of(head),
+        agent,
+        str(head.sends),
+        figures,
+        ago(head.updated_at),
+        base_text(head),
+        title,
+    )
 
 
 def _total(widths: dict[str, int]) -> int:

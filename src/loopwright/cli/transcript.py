@@ -21,6 +21,7 @@ from ..model.records import (
     SendFinished,
     SendPaused,
     SessionCreated,
+    SessionForked,
     ToolFinished,
     ToolStarted,
     UserMessageAdded,
@@ -63,6 +64,8 @@ def transcript(rows: Sequence[StoredRecord], *, width: int = 100, whole: bool = 
                 yield TranscriptLine(
                     "note", "asked" if isinstance(record, QuestionAsked) else "answered", record_text(record, width)
                 )
+            case SessionForked():
+                yield TranscriptLine("note", "forked", record_text(record, width))
             case RunResumed():
                 yield TranscriptLine("note", "resumed", record_text(record, width))
             case AttemptFailed():

@@ -29,6 +29,7 @@ from ..model.records import (
     SendPaused,
     SendStarted,
     SessionCreated,
+    SessionForked,
     StateCheckpointed,
     ToolAbandoned,
     ToolFinished,
@@ -197,6 +198,13 @@ def _created(state: State, record: SessionCreated, at: float) -> None:
     facts.metadata = dict(record.metadata)
 
 
+def _forked(state: State, record: SessionForked, at: float) -> None:
+    """Calls still open were made by the base; their answers follow in the same commit."""
+    state.facts.session_id = record.session_id
+    state.facts.sends = 0
+    state.facts.usage = NO_USAGE
+
+
 def _send_started(state: State, record: SendStarted, at: float) -> None:
     if state.batch:
         _answer_lost(state)
@@ -355,6 +363,7 @@ def _close_batch(state: State) -> None:
 
 _STEPS: dict[type, Callable[[State, Any, float], None]] = {
     SessionCreated: _created,
+    SessionForked: _forked,
     SendStarted: _send_started,
     UserMessageAdded: _user,
     AssistantMessageAdded: _assistant,
@@ -381,6 +390,7 @@ FACTS_ONLY = frozenset(
     str(kind.__struct_config__.tag)
     for kind in (
         SessionCreated,
+        SessionForked,
         SendStarted,
         AttemptFailed,
         ToolAbandoned,

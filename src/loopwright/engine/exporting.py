@@ -67,7 +67,8 @@ class Exporter:
     async def run(self, session_ids: Sequence[str] | None, *, library: str, at: float) -> ExportReport:
         """Writes the named sessions with all their descendants, oldest first; every session when None.
 
-        Each session is of one moment; others may be written meanwhile. Raises `SessionNotFoundError`, `SessionGoneError`
+        Each session is of one moment; others may be written meanwhile. A fork is written whole, with what it reads of its
+        base, and comes in as a session of its own. Raises `SessionNotFoundError`, `SessionGoneError`
         for a named one before anything is written.
         """
         heads = await self._chosen(session_ids)
@@ -97,7 +98,7 @@ class Exporter:
         except (SessionGoneError, SessionNotFoundError):
             self.report.deleted_meanwhile += 1
             return
-        head = structs.replace(whole.head, owner=None, expires_in_s=0.0)
+        head = structs.replace(whole.head, owner=None, expires_in_s=0.0, base=None)
         self._put(written(SessionLine(head, tuple(sorted(child.session_id for child in children)))))
         try:
             await self._records(head)

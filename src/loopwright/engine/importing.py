@@ -100,7 +100,7 @@ class _Unfinished:
     def image(self, timers: Sequence[StoredTimer]) -> SessionImage:
         """All of it, as a store takes it."""
         inventory = Inventory(
-            structs.replace(self.head, owner=None, expires_in_s=0.0),
+            structs.replace(self.head, owner=None, expires_in_s=0.0, base=None),
             tuple(sorted(self.waiting, key=lambda item: item.seq)),
             tuple(self.known),
             tuple(timers),
@@ -186,7 +186,8 @@ class Importer:
             session.open_with(self._opener)
         await _check(session)
         for artifact in session.artifacts:
-            if await self._store.artifact(artifact.artifact_id) is not None:
+            known = await self._store.artifact(artifact.artifact_id)
+            if known is not None and known.digest != artifact.digest:
                 raise ExportFileError(f"the store has another session's artifact {artifact.artifact_id}")
         timers = [structs.replace(one, paused=not self._arm_timers) for one in session.timers]
         try:

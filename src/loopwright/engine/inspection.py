@@ -13,7 +13,7 @@ from ..core.state import State
 from ..model.messages import Message, ToolCall
 from ..model.records import Interaction
 from ..model.usage import Usage
-from ..ports.store import Status, Store
+from ..ports.store import ForkPoint, Status, Store
 from .journal import load_state
 
 
@@ -33,6 +33,8 @@ class SessionStats(Struct, frozen=True, kw_only=True):
     takeovers: int
     waiting: int
     """Messages in the inbox that no send took yet: the next one says them first."""
+    base: ForkPoint | None = None
+    """Of a fork: where it left its base; sends and usage are its own."""
 
 
 async def read_state(store: Store, session_id: str) -> State:
@@ -70,4 +72,5 @@ async def stats_of(store: Store, session_id: str) -> SessionStats:
         updated_at=head.updated_at,
         takeovers=head.takeovers,
         waiting=sum(item.kind != "stop" for item in found.waiting),
+        base=head.base,
     )

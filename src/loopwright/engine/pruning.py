@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from ..model.archive_errors import SessionReferencedError
 from ..model.errors import ConfigError, RetryLaterError, SessionGoneError, SessionNotFoundError
 from ..ports.store import Acquire, Committed, Head, HeadChange, Lease, SessionQuery, Transition
 from ..ports.store_admin import SessionStore
@@ -32,6 +33,8 @@ class PruneRules(Struct, frozen=True, kw_only=True):
     idle_only: bool = True
     """Families with a session that runs, waits or was interrupted, or with something in its inbox, stay. A session that a
     living process runs stays in any case."""
+    copy_to_forks: bool = False
+    """Forks that stay get what they read of a family that goes; otherwise such a family stays."""
 
 
 class Family(Struct, frozen=True):
@@ -40,6 +43,8 @@ class Family(Struct, frozen=True):
     members: tuple[Head, ...]
     """Each before its children."""
     bytes: int
+    forks: tuple[str, ...] = ()
+    """Sessions of other families that read one of these."""
 
     @property
     def root(self) -> Head:
@@ -60,6 +65,9 @@ class PrunePlan(Struct, frozen=True):
     unfinished: int
     """Families that would go if they had nothing open."""
     bytes_before: int
+    referenced: int = 0
+    """Families that would go if forks which stay did not read them."""
+    copy_to_forks: bool = False
 
     @property
     def sessions(self) -> int:
@@ -68,7 +76,7 @@ class PrunePlan(Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """What they hold."""
+        """What they hold, that which forks get of it included."""
         return sum(family.bytes for family in self.going)
 
 
@@ -78,7 +86,7 @@ class Pruned(Struct):
     sessions: int = 0
     bytes: int = 0
     stayed: list[str] = field(default_factory=list[str])
-    """Sessions that came alive between plan and deletion."""
+    """Sessions that came alive, or were forked, between plan and deletion."""
 
 
 async def plan_prune(store: SessionStore, rules: PruneRules, now: float) -> PrunePlan:
@@ -89,10 +97,11 @@ async def plan_prune(store: SessionStore, rules: PruneRules, now: float) -> Prun
     if rules.older_than_s is None and rules.max_bytes is None and not rules.keep:
         raise ConfigError("nothing says what to delete; give an age, a size or a number of sessions to keep")
     families = families_of(await store.list(SessionQuery(limit=EVERY_SESSION)), sizes := await store.session_sizes())
-    families.sort(key=lambda family: family.updated_at)
+    families = in_order(families)
     total = left = sum(sizes.values())
     going: list[Family] = []
-    unfinished = 0
+    unfinished = referenced = 0
+    staying = {head.session_id for family in families for head in family.members}
     for family in families[: max(len(families) - rules.keep, 0)]:
         by_number = rules.older_than_s is None and rules.max_bytes is None
         old = rules.older_than_s is not None and now - family.updated_at > rules.older_than_s
@@ -103,10 +112,13 @@ async def plan_prune(store: SessionStore, rules: PruneRules, now: float) -> Prun
             rules.idle_only and await _has_open_work(store, family)
         ):
             unfinished += 1
+        elif not rules.copy_to_forks and any(fork in staying for fork in family.forks):
+            referenced += 1
         else:
             going.append(family)
             left -= family.bytes
-    return PrunePlan(tuple(going), unfinished, total)
+            staying -= {head.session_id for head in family.members}
+    return PrunePlan(tuple(going), unfinished, total, referenced, rules.copy_to_forks)
 
 
 async def carry_out_prune(store: SessionStore, plan: PrunePlan, token: bytes) -> Pruned:
@@ -118,9 +130,9 @@ async def carry_out_prune(store: SessionStore, plan: PrunePlan, token: bytes) ->
         try:
             for head in family.members:
                 held.append((head, await store.commit(_hold(head, token))))  # noqa: PERF401 - known when a later one fails
-            done.sessions += await store.delete(family.root.session_id)
+            done.sessions += await store.delete(family.root.session_id, copy_to_forks=plan.copy_to_forks)
             done.bytes += family.bytes
-        except (RetryLaterError, SessionGoneError, SessionNotFoundError):
+        except (RetryLaterError, SessionGoneError, SessionNotFoundError, SessionReferencedError):
             done.stayed.append(family.root.session_id)
             for head, committed in held:
                 await _let_go(store, head, committed, token)
@@ -131,8 +143,11 @@ def families_of(heads: Sequence[Head], sizes: dict[str, int]) -> list[Family]:
     """Sessions with those that are deleted with them."""
     known = {head.session_id for head in heads}
     children: dict[str, list[Head]] = {}
+    forks: dict[str, list[str]] = {}
     roots: list[Head] = []
     for head in heads:
+        if head.base is not None:
+            forks.setdefault(head.base.session_id, []).append(head.session_id)
         if head.parent_id in known and head.lifecycle != "detached":
             children.setdefault(str(head.parent_id), []).append(head)
         else:
@@ -142,8 +157,28 @@ def families_of(heads: Sequence[Head], sizes: dict[str, int]) -> list[Family]:
         members = [root]
         for member in members:  # grows while it is gone through
             members += children.get(member.session_id, [])
-        families.append(Family(tuple(members), sum(sizes.get(member.session_id, 0) for member in members)))
+        ids = {member.session_id for member in members}
+        readers = [fork for member in members for fork in forks.get(member.session_id, []) if fork not in ids]
+        held = sum(sizes.get(member.session_id, 0) for member in members)
+        families.append(Family(tuple(members), held, tuple(readers)))
     return families
+
+
+def in_order(families: Sequence[Family]) -> list[Family]:
+    """Oldest first; a family that others read is as young as they are and comes behind them."""
+    of = {head.session_id: family.root.session_id for family in families for head in family.members}
+    places = {family.root.session_id: (family.updated_at, 0) for family in families}
+    read = [family for family in families if family.forks]
+    # Once for each link of the longest chain; families that read each other, by a child that is a fork, have no end.
+    for _ in read:
+        before = dict(places)
+        for family in read:
+            root = family.root.session_id
+            at, depth = max(places[of[fork]] for fork in family.forks)
+            places[root] = max(places[root], (at, depth + 1))
+        if places == before:
+            break
+    return sorted(families, key=lambda family: places[family.root.session_id])
 
 
 async def _has_open_work(store: SessionStore, family: Family) -> bool:

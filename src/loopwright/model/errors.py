@@ -18,6 +18,8 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── PathRefusedError             tool.path_refused   (calls)
     │   ├── SpecValidationError          spec.invalid   (calls)
     │   ├── ExportFileError              export.refused   (archive)
+    │   ├── ForkPositionError            session.fork_position   (archive)
+    │   ├── SessionReferencedError       session.referenced   (archive)
     │   └── LoopClosedError              loop.closed
     ├── RetryLaterError                  wait and try again
     │   ├── SessionBusyError             session.busy

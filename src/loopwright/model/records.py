@@ -53,6 +53,16 @@ class SessionCreated(Struct, frozen=True, gc=False, tag_field="kind", tag="sessi
     kind_of_session: str = "agent"
 
 
+class SessionForked(Struct, frozen=True, gc=False, tag_field="kind", tag="session_forked"):
+    """The records before this one are another session's; from here on this session has its own, and its own totals."""
+
+    session_id: str
+    base_id: str
+    """As it was asked for; whose records they are now is in the head."""
+    base_position: int
+    """Where this record is."""
+
+
 class SendStarted(
     Struct, frozen=True, gc=False, tag_field="kind", tag="send_started", omit_defaults=True, kw_only=True
 ):
@@ -233,6 +243,7 @@ class JournalSealed(Struct, frozen=True, gc=False, tag_field="kind", tag="journa
 
 Record: TypeAlias = (
     SessionCreated
+    | SessionForked
     | SendStarted
     | UserMessageAdded
     | AssistantMessageAdded

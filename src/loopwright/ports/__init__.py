@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .sealing import SealedStore, SealingKeys
     from .settling import Settling
     from .shell import ShellBackend, ShellLaunch
-    from .store import Head, InboxItem, NewSession, SessionQuery, Store, Transition
+    from .store import ForkPoint, Head, InboxItem, NewSession, SessionQuery, Store, Transition
     from .store_admin import SessionStore, StoreAdmin
     from .store_transfer import StoreTransfer
     from .store_upkeep import StoreUpkeep
@@ -32,6 +32,7 @@ _HOME = {
     "Artifact": "artifact",
     "ArtifactStore": "artifact",
     "CancellationToken": "cancellation",
+    "ForkPoint": "store",
     "Head": "store",
     "HookContext": "hook",
     "HookDirective": "hook_points",
@@ -69,6 +70,7 @@ __all__ = [
     "Artifact",
     "ArtifactStore",
     "CancellationToken",
+    "ForkPoint",
     "Head",
     "HookContext",
     "HookDirective",

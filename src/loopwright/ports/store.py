@@ -71,6 +71,14 @@ class InboxItem(Struct, frozen=True, gc=False):
     """Order of arrival, from 1; set by the store."""
 
 
+class ForkPoint(Struct, frozen=True, gc=False):
+    """Where a fork left the journal of another session, its base."""
+
+    session_id: str
+    position: int
+    """The fork reads the base's records before it, and has its own from there on; at least 1."""
+
+
 class NewSession(Struct, frozen=True, gc=False, kw_only=True):
     """A session that does not exist yet."""
 
@@ -84,6 +92,8 @@ class NewSession(Struct, frozen=True, gc=False, kw_only=True):
     """"ephemeral" | "linked" | "detached": what happens to it when its parent goes."""
     title: str = ""
     min_format: int = 1
+    base: ForkPoint | None = None
+    """Makes a fork: `records` come after the base's, which stay where they are."""
 
 
 class Head(Struct, frozen=True, gc=False, kw_only=True):
@@ -91,7 +101,7 @@ class Head(Struct, frozen=True, gc=False, kw_only=True):
 
     session_id: str
     position: int
-    """Where the next record goes; the number of records."""
+    """Where the next record goes; the number of records, those before a fork's own included."""
     window_start: int
     """First position the window needs; a fold moves it."""
     checkpoint: int | None
@@ -116,6 +126,8 @@ class Head(Struct, frozen=True, gc=False, kw_only=True):
     updated_at: float
     sends: int = 0
     usage: Usage = NO_USAGE
+    base: ForkPoint | None = None
+    """Of a fork: whose records come before its own."""
 
 
 class HeadChange(Struct, frozen=True, gc=False, kw_only=True):
@@ -295,7 +307,14 @@ class Store(Protocol):
         ...
 
     def create(self, session: NewSession) -> Awaitable[Head]:
-        """A new session with its first records. Raises `SessionExistsError` when the id was ever used."""
+        """A new session with its first records. Raises `SessionExistsError` when the id was ever used.
+
+        With a `base` the base's records are neither copied nor locked, and whoever runs the base goes on. From now on the
+        base cannot be deleted alone. A base that is itself a fork and read its own base up to there is passed over, so
+        that each link of a chain has records of its own: a read follows no more links than it answers records. Raises for
+        the base `SessionNotFoundError`, `SessionGoneError`, and `SessionMovedError` when it ends before that position. A
+        store without forks raises `ConfigError`.
+        """
         ...
 
     def commit(self, transition: Transition) -> Awaitable[Committed]:
@@ -313,7 +332,7 @@ class Store(Protocol):
         ...
 
     def read(self, session_id: str, *, after: int = 0, limit: int | None = None) -> Awaitable[Sequence[StoredRecord]]:
-        """Records with position >= `after`, in order; a prefix-consistent snapshot."""
+        """Records with position >= `after`, in order, those of a fork's base included; a prefix-consistent snapshot."""
         ...
 
     def lookup(self, session_id: str, *, item_id: str | None = None) -> Awaitable[Lookup]:

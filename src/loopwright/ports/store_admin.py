@@ -52,10 +52,12 @@ class StoreAdmin(Protocol):
         """Looks for damage in tables and journals' numbering; changes nothing."""
         ...
 
-    def delete(self, session_id: str, *, cascade: bool = True) -> Awaitable[int]:
+    def delete(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> Awaitable[int]:
         """Tombstones the session (and linked and ephemeral descendants), fencing any writer, then removes its rows.
 
         Returns how many sessions went. Detached children stay and lose their parent. Its id is never used again.
+        Raises `SessionReferencedError`, and nothing went, when forks that would stay read one of them; with
+        `copy_to_forks` they get what they read of it first, records and artifacts, in the same commit.
         """
         ...
 

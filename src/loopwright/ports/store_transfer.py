@@ -45,7 +45,7 @@ class Inventory(Struct, frozen=True):
     timers: tuple[StoredTimer, ...]
     """Ordered by id."""
     artifacts: tuple[Artifact, ...]
-    """Ordered by id."""
+    """Ordered by id; of a fork also those that its base's records refer to."""
 
 
 class SessionImage(Struct, frozen=True):
@@ -69,7 +69,8 @@ class StoreTransfer(Protocol):
         """Puts the session in as it was, all or nothing, durable before return; answers its head.
 
         Positions, times, counts, inbox numbers, `epoch`, ids of artifacts and the link to its parent stay; there is no
-        lease, whatever the image's head says of one. Timers are paused or armed as the image says. The caller has made
-        sure that the parts fit each other. Raises `SessionExistsError` when the id was ever used.
+        lease and no base, whatever the image's head says of them. Timers are paused or armed as the image says. An artifact
+        that another session has with the same bytes is held by both from then on, and goes with the last of them. The
+        caller has made sure that the parts fit each other. Raises `SessionExistsError` when the id was ever used.
         """
         ...

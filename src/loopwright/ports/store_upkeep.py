@@ -30,6 +30,8 @@ class StoreFigures(Struct, frozen=True, kw_only=True):
     artifact_bytes: int
     tombstones: int
     """Ids of deleted sessions, which are never used again."""
+    forks: int = 0
+    """Sessions that read the beginning of their journal from another one."""
     file_bytes: int | None = None
     """What the data takes on disk, where the store can say it."""
     free_bytes: int = 0
@@ -57,7 +59,10 @@ class StoreUpkeep(Protocol):
         ...
 
     def session_sizes(self) -> Awaitable[dict[str, int]]:
-        """Bytes that each session holds: bodies of its records and inbox items, and its artifacts."""
+        """Bytes that each session holds: bodies of its records and inbox items, and its artifacts.
+
+        What a fork reads from its base is the base's.
+        """
         ...
 
     def sweep_artifacts(self, older_than: float) -> Awaitable[int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..late import Late
 from ..model.usage import NO_USAGE, Usage
-from ..ports.store import Head, NewSession
+from ..ports.store import ForkPoint, Head, NewSession
 
 if TYPE_CHECKING:
     import hashlib
@@ -27,7 +27,7 @@ HEAD_COLUMNS: Final = (
 """What every SQL store selects of a head, in the order of `head_of`; `key` is the number that its other rows refer to."""
 
 
-def head_of(row: Sequence[Any], left_s: Callable[[str], float]) -> Head:
+def head_of(row: Sequence[Any], left_s: Callable[[str], float], base: ForkPoint | None = None) -> Head:
     """A head from `HEAD_COLUMNS`; `left_s` says how long an owner's leases are still alive."""
     owner = row[5]
     return Head(
@@ -51,6 +51,7 @@ def head_of(row: Sequence[Any], left_s: Callable[[str], float]) -> Head:
         updated_at=row[16],
         sends=row[17],
         usage=_usage(*row[18:25]),
+        base=base,
     )
 
 
@@ -65,7 +66,7 @@ def fresh_head(session: NewSession) -> Head:
     """The head that a session begins with."""
     return Head(
         session_id=session.session_id,
-        position=len(session.records),
+        position=len(session.records) + (0 if session.base is None else session.base.position),
         window_start=0,
         checkpoint=None,
         epoch=0,
@@ -82,6 +83,7 @@ def fresh_head(session: NewSession) -> Head:
         status="idle",
         created_at=session.at,
         updated_at=session.at,
+        base=session.base,
     )
 
 

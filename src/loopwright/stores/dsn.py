@@ -12,7 +12,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from ..model.errors import ConfigError
+from ..model.errors import ConfigError, StoreReadOnlyError
 from ..ports.schema_policy import SchemaPolicy
 from ..ports.store import Durability
 
@@ -36,6 +36,18 @@ _SERVERS: Final = {
 """Scheme → (module, class, the extra that installs its driver)."""
 
 _KNOWN: Final = "a path, sqlite:///relative, sqlite:////absolute, postgresql://host/database, mysql://host/database, memory:, memory:name"
+
+
+def default_path() -> str:
+    """Where sessions are kept when nothing else is said; the folder is made. Raises `StoreReadOnlyError`."""
+    try:
+        os.makedirs(".loopwright", exist_ok=True)
+    except OSError as error:
+        where = os.path.join(os.getcwd(), ".loopwright")
+        raise StoreReadOnlyError(
+            f"{where} cannot be made ({error.strerror}); pass dsn= for a place of your own"
+        ) from error
+    return os.path.join(".loopwright", "sessions.db")
 
 
 def open_store(

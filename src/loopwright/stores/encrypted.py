@@ -205,9 +205,9 @@ class EncryptedStore:
                 found.append(StoreProblem(head.session_id, what + more, todo))
         return found
 
-    def delete(self, session_id: str, *, cascade: bool = True) -> Awaitable[int]:
-        """See `StoreAdmin.delete`."""
-        return self._inner.delete(session_id, cascade=cascade)
+    def delete(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> Awaitable[int]:
+        """See `StoreAdmin.delete`. There are no forks here yet, and so nothing is copied."""
+        return self._inner.delete(session_id, cascade=cascade, copy_to_forks=copy_to_forks)
 
     async def uncertain_calls(self) -> Sequence[UncertainCall]:
         """See `StoreAdmin.uncertain_calls`. Reads all journals, since the store inside cannot tell calls apart."""

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from ..model.archive_errors import SealBrokenError, SealKeyError, UnsealedError
+from ..model.errors import ConfigError
 from ..ports.store import (
     CreateSession,
     DropSession,
@@ -50,6 +51,10 @@ class Sealing:
     def new_session(self, new: NewSession) -> NewSession:
         """A new session, sealed."""
         sid = new.session_id
+        if new.base is not None:
+            raise ConfigError(
+                f"session {new.base.session_id!r} cannot be forked: not in encrypted stores in this version; nothing was stored"
+            )
         return structs.replace(new, records=self.records(sid, 0, new.records), title=self.title(sid, new.title))
 
     def transition(self, given: Transition) -> Transition:

@@ -35,7 +35,8 @@ from . import ownership
 from .binding import LoopBinding
 from .ledger import LEDGER_KINDS, uncertain_calls
 from .memory_artifacts import MemoryArtifacts
-from .memory_rules import MemoryRules, SharedData
+from .memory_data import SharedData
+from .memory_rules import MemoryRules
 from .memory_whole import MemoryWhole
 
 T = TypeVar("T")
@@ -123,9 +124,9 @@ class MemoryStore:
         """See `StoreAdmin.check`; memory has no damage to find."""
         return self._offer(lambda: ())
 
-    def delete(self, session_id: str, *, cascade: bool = True) -> Awaitable[int]:
+    def delete(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> Awaitable[int]:
         """See `StoreAdmin.delete`."""
-        return self._offer(lambda: self._rules.delete(session_id, cascade))
+        return self._offer(lambda: self._rules.delete(session_id, cascade, copy_to_forks))
 
     def uncertain_calls(self) -> Awaitable[Sequence[UncertainCall]]:
         """See `StoreAdmin.uncertain_calls`."""

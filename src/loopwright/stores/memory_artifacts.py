@@ -10,7 +10,7 @@ import time
 
 from ..ports.artifact import Artifact
 from .derived import artifact_name
-from .memory_rules import SharedData
+from .memory_data import SharedData
 
 
 class MemoryArtifacts:

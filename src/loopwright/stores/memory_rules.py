@@ -6,9 +6,7 @@ Read next: `sqlite_writes.py`, which does the same with statements.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import structs
@@ -16,11 +14,8 @@ from msgspec import structs
 from ..model.errors import (
     InvariantError,
     SessionExistsError,
-    SessionGoneError,
     SessionMovedError,
-    SessionNotFoundError,
 )
-from ..ports.artifact import Artifact
 from ..ports.store import (
     Acquire,
     Claimable,
@@ -45,55 +40,13 @@ from ..ports.store import (
     TakeItems,
     Transition,
 )
-from . import ownership
+from . import memory_forks, ownership
 from .derived import fresh_head
 from .guard import check
-
-WAITING: Final = -1
-"""The position of an inbox item that nobody took yet."""
+from .memory_data import WAITING, SessionData, SharedData
 
 UNLEASED_OPS: Final = (PutItem, PutTimer, DropTimer)
 """What may ride with an enqueue."""
-
-
-@dataclass
-class SessionData:
-    """Everything about one session."""
-
-    head: Head
-    token: bytes = b""
-    records: list[StoredRecord] = field(default_factory=list[StoredRecord])
-    items: dict[str, InboxItem] = field(default_factory=dict[str, InboxItem])
-    """In order of arrival; a taken or marked one keeps its id only."""
-    positions: dict[str, int] = field(default_factory=dict[str, int])
-    """Item id → where it was taken, `WAITING` before."""
-    timers: dict[str, PutTimer] = field(default_factory=dict[str, PutTimer])
-    paused: set[str] = field(default_factory=set[str])
-    """Ids of timers that are kept and not claimed."""
-
-    def waiting(self) -> tuple[InboxItem, ...]:
-        """Items that nobody took yet."""
-        return tuple(item for item in self.items.values() if self.positions[item.item_id] == WAITING)
-
-
-@dataclass
-class SharedData:
-    """The data behind all stores of one name."""
-
-    sessions: dict[str, SessionData] = field(default_factory=dict[str, SessionData])
-    gone: set[str] = field(default_factory=set[str])
-    owners: dict[str, ownership.OwnerRow] = field(default_factory=dict[str, ownership.OwnerRow])
-    artifacts: dict[str, tuple[Artifact, bytes]] = field(default_factory=dict[str, tuple[Artifact, bytes]])
-    artifact_times: dict[str, float] = field(default_factory=dict[str, float])
-    """Artifact id → when it was last put, in UTC epoch seconds."""
-    lock: threading.RLock = field(default_factory=threading.RLock)
-
-    def session(self, session_id: str) -> SessionData:
-        """One session; says whether a missing one was ever there."""
-        data = self.sessions.get(session_id)
-        if data is not None:
-            return data
-        raise SessionGoneError(session_id) if session_id in self.gone else SessionNotFoundError(session_id)
 
 
 def stored(records: Sequence[EncodedRecord], start: int) -> list[StoredRecord]:
@@ -112,7 +65,7 @@ class MemoryRules:
         """See `Store.create`."""
         if session.session_id in self._data.sessions or session.session_id in self._data.gone:
             raise SessionExistsError(session.session_id)
-        self._insert(session)
+        self._insert(memory_forks.with_root(self._data, session))
         return self._seen(self._data.sessions[session.session_id])
 
     def commit(self, transition: Transition) -> Committed:
@@ -178,6 +131,8 @@ class MemoryRules:
                 seen.add(op.item_id)
             elif isinstance(op, DropSession) and op.session_id in self._data.sessions:
                 self._check_drop(op.session_id, data.head.session_id)
+            elif isinstance(op, CreateSession):
+                memory_forks.with_root(self._data, op.session)
             if not fits:
                 raise SessionMovedError(data.head.session_id, expected=transition.expect, actual=data.head.position)
 
@@ -185,6 +140,7 @@ class MemoryRules:
         child = self._data.sessions[session_id].head
         if child.parent_id != parent_id or child.lifecycle != "ephemeral":
             raise InvariantError(f"session {session_id!r} is no ephemeral child of {parent_id!r}")
+        memory_forks.check_unread(self._data, session_id, cascade=True)
 
     def _apply(self, op: Op, data: SessionData) -> None:
         match op:
@@ -200,10 +156,10 @@ class MemoryRules:
                     self._add(target, item)
             case CreateSession(session):
                 if session.session_id not in self._data.sessions and session.session_id not in self._data.gone:
-                    self._insert(session)
+                    self._insert(memory_forks.with_root(self._data, session))
             case DropSession(session_id):
                 if session_id in self._data.sessions:
-                    self.delete(session_id, cascade=True)
+                    self.delete(session_id, cascade=True, copy_to_forks=False)
             case PutTimer(timer_id):
                 data.timers[timer_id] = op
                 data.paused.discard(timer_id)
@@ -213,8 +169,9 @@ class MemoryRules:
 
     def read(self, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
         """See `Store.read`."""
-        records = self._data.session(session_id).records
-        return tuple(records[after : None if limit is None else after + limit])
+        position, start = self._data.session(session_id).head.position, max(after, 0)
+        stop = position if limit is None else min(start + limit, position)
+        return tuple(memory_forks.records_between(self._data, session_id, start, stop)) if start < stop else ()
 
     def lookup(self, session_id: str, item_id: str | None) -> Lookup:
         """See `Store.lookup`."""
@@ -271,25 +228,9 @@ class MemoryRules:
         ]
         return tuple(sorted(heads, key=lambda head: -head.updated_at)[: query.limit])
 
-    def delete(self, session_id: str, cascade: bool) -> int:
+    def delete(self, session_id: str, cascade: bool, copy_to_forks: bool) -> int:
         """See `StoreAdmin.delete`."""
-        self._data.session(session_id)
-        going = [session_id]
-        for parent in going:
-            for data in list(self._data.sessions.values()):
-                head = data.head
-                if head.parent_id == parent and head.session_id not in going:
-                    if cascade and head.lifecycle != "detached":
-                        going.append(head.session_id)
-                    else:
-                        data.head = structs.replace(head, parent_id=None)
-        for gone in going:
-            del self._data.sessions[gone]
-        self._data.gone.update(going)
-        for artifact, _ in list(self._data.artifacts.values()):
-            if artifact.session_id in going:
-                del self._data.artifacts[artifact.artifact_id]
-        return len(going)
+        return memory_forks.delete(self._data, session_id, cascade=cascade, copy_to_forks=copy_to_forks)
 
     def records_of_kinds(self, kinds: Sequence[str]) -> Iterator[tuple[str, StoredRecord]]:
         """Records of some kinds in all sessions, in order within each."""
@@ -305,7 +246,9 @@ class MemoryRules:
                 data.token = b""
 
     def _insert(self, session: NewSession) -> None:
-        self._data.sessions[session.session_id] = SessionData(fresh_head(session), records=stored(session.records, 0))
+        self._data.sessions[session.session_id] = SessionData(fresh_head(session))
+        start = 0 if session.base is None else session.base.position
+        self._data.sessions[session.session_id].records += stored(session.records, start)
 
     def _add(self, data: SessionData, item: InboxItem) -> None:
         seq = data.head.inbox_seq + 1

@@ -14,7 +14,9 @@ from ..model.errors import InvariantError, SessionExistsError
 from ..ports.store import Head, Lookup, PutTimer
 from ..ports.store_transfer import Inventory, KnownItem, SessionImage, StoredTimer
 from ..ports.store_upkeep import StoreFigures
-from .memory_rules import WAITING, SessionData, SharedData, stored
+from .memory_data import WAITING, SessionData, SharedData
+from .memory_forks import artifact_ids_of
+from .memory_rules import stored
 from .references import artifact_ids_in
 
 
@@ -40,6 +42,7 @@ class MemoryWhole:
             artifacts=len(self._data.artifacts),
             artifact_bytes=sum(artifact.size for artifact, _ in self._data.artifacts.values()),
             tombstones=len(self._data.gone),
+            forks=sum(data.head.base is not None for data in sessions),
         )
 
     def session_sizes(self) -> dict[str, int]:
@@ -57,6 +60,7 @@ class MemoryWhole:
         """See `StoreUpkeep.sweep_artifacts`."""
         times = self._data.artifact_times
         old = [one for one, _ in self._data.artifacts.values() if times.get(one.artifact_id, 0.0) < older_than]
+        old = [one for one in old if not self._data.shares.get(one.artifact_id)]
         gone = [one for one in old if one.artifact_id not in _referred(self._data.sessions[one.session_id])]
         for artifact in gone:
             del self._data.artifacts[artifact.artifact_id]
@@ -65,7 +69,7 @@ class MemoryWhole:
     def inventory(self, session_id: str, found: Lookup) -> Inventory:
         """See `StoreTransfer.inventory`."""
         data = self._data.session(session_id)
-        artifacts = [artifact for artifact, _ in self._data.artifacts.values() if artifact.session_id == session_id]
+        artifacts = [self._data.artifacts[one][0] for one in artifact_ids_of(self._data, session_id)]
         return Inventory(
             found.head,
             found.waiting,
@@ -83,9 +87,10 @@ class MemoryWhole:
         session_id = whole.head.session_id
         if session_id in self._data.sessions or session_id in self._data.gone:
             raise SessionExistsError(session_id)
-        if any(artifact.artifact_id in self._data.artifacts for artifact in whole.artifacts):
+        known = {name: artifact.digest for name, (artifact, _) in self._data.artifacts.items()}
+        if any(known.get(one.artifact_id, one.digest) != one.digest for one in whole.artifacts):
             raise InvariantError(f"an artifact of session {session_id!r} has the id of another session's")
-        head = structs.replace(whole.head, owner=None, expires_in_s=0.0)
+        head = structs.replace(whole.head, owner=None, expires_in_s=0.0, base=None)
         data = SessionData(head, records=stored(image.records, 0))
         data.items = {item.item_id: item for item in whole.waiting}
         data.positions = dict.fromkeys(data.items, WAITING) | {one.item_id: one.position for one in whole.known}
@@ -93,6 +98,9 @@ class MemoryWhole:
         data.paused = {one.timer_id for one in whole.timers if one.paused}
         self._data.sessions[session_id] = data
         for artifact, content in zip(whole.artifacts, image.artifact_data, strict=True):
+            if artifact.artifact_id in known:
+                self._data.shares.setdefault(artifact.artifact_id, set()).add(session_id)
+                continue
             self._data.artifacts[artifact.artifact_id] = (artifact, bytes(content))
             self._data.artifact_times[artifact.artifact_id] = time.time()
         return head

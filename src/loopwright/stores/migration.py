@@ -62,6 +62,8 @@ class SchemaGap(Struct, frozen=True):
     """Statements that bring it to this version, in order; none when nothing is missing."""
     broken: str = ""
     """Why the script must not run without being asked for; "" when it may."""
+    older: bool = False
+    """The tables say themselves that they are of a version before the one that is wanted."""
 
     @property
     def ddl(self) -> str:
@@ -70,10 +72,10 @@ class SchemaGap(Struct, frozen=True):
 
     def lacking(self, place: str) -> str:
         """What `SchemaPolicy.VERIFY` says of it."""
-        if self.names or self.version is None:
-            what = f"lacks {', '.join(self.names) or 'the row that says the version of its tables'}"
-        else:
+        if self.older:
             what = f"has tables of version {self.version}, which is older than this loopwright,"
+        else:
+            what = f"lacks {', '.join(self.names) or 'the row that says the version of its tables'}"
         return f"{place} {what} and schema is VERIFY; run `loopwright db migrate`, or this script"
 
 
@@ -162,7 +164,8 @@ def gap_between(
     if version is None:
         script.append(words.new.format(version=words.version))
         script += [_migrated(words, migration) for migration in after_version(words.version, migrations)]
-    return SchemaGap(version, tuple(name for name, _ in [*tables, *indexes]), tuple(script), broken)
+    older = version is not None and version < newest(words.version, migrations)
+    return SchemaGap(version, tuple(name for name, _ in [*tables, *indexes]), tuple(script), broken, older)
 
 
 def _migrated(words: SchemaWords, migration: Migration) -> str:

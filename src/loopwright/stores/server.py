@@ -202,10 +202,12 @@ class ServerStore(ServerUpkeep):
         """See `StoreAdmin.check`. Reads the numbers of all records."""
         return self._read(lambda reads: reads.problems())
 
-    async def delete(self, session_id: str, *, cascade: bool = True) -> int:
-        """See `StoreAdmin.delete`."""
+    async def delete(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> int:
+        """See `StoreAdmin.delete`. There are no forks here yet, and so nothing is copied."""
         needs = Needs(sessions={session_id}, families={session_id})
-        count: int = await self._offer(session_id, lambda rules: rules.delete(session_id, cascade), needs)
+        count: int = await self._offer(
+            session_id, lambda rules: rules.delete(session_id, cascade, copy_to_forks), needs
+        )
         await self._sweep_deleted()
         return count
 

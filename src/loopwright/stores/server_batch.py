@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field, structs
 
-from ..model.errors import LoopwrightError
+from ..model.errors import ConfigError, LoopwrightError
 from ..ports.store import (
     CreateSession,
     DropSession,
@@ -32,7 +32,8 @@ from ..ports.store import (
 )
 from . import ownership
 from .derived import head_of
-from .memory_rules import WAITING, MemoryRules, SessionData, SharedData
+from .memory_data import WAITING, SessionData, SharedData
+from .memory_rules import MemoryRules
 from .server_dialect import ServerConnection, Statements
 
 Outcome: TypeAlias = Any
@@ -97,6 +98,7 @@ class ServerOffer:
 
 def needs_of_session(session: NewSession) -> Needs:
     """Of `create`."""
+    _check_whole(session)
     return Needs(sessions={session.session_id})
 
 
@@ -125,6 +127,7 @@ def _needs_of_ops(session_id: str, ops: tuple[Op, ...]) -> Needs:
                 needs.sessions.add(target)
                 needs.items.add((target, item.item_id))
             case CreateSession(session):
+                _check_whole(session)
                 needs.sessions.add(session.session_id)
             case DropSession(child):
                 needs.sessions.add(child)
@@ -132,6 +135,14 @@ def _needs_of_ops(session_id: str, ops: tuple[Op, ...]) -> Needs:
             case PutTimer() | DropTimer():
                 pass
     return needs
+
+
+def _check_whole(session: NewSession) -> None:
+    if session.base is not None:
+        raise ConfigError(
+            f"session {session.base.session_id!r} cannot be forked: not on database servers in this version; nothing was"
+            " stored; fork in a SQLite file"
+        )
 
 
 class Fate(Enum):

@@ -14,7 +14,7 @@ from ..ports.artifact import Artifact
 from ..ports.store import Head
 from ..ports.store_transfer import Inventory, KnownItem, SessionImage, StoredTimer
 from .derived import head_of
-from .memory_rules import SessionData
+from .memory_data import SessionData
 from .server_batch import moved_row, new_row
 from .server_dialect import ServerConnection, Statements
 from .server_line import transaction

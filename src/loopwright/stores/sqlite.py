@@ -216,10 +216,13 @@ class SqliteStore:
         loop = self._binding.enter()
         return self._reader.submit(loop, sqlite_upkeep.problems)
 
-    async def delete(self, session_id: str, *, cascade: bool = True) -> int:
-        """See `StoreAdmin.delete`."""
+    async def delete(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> int:
+        """See `StoreAdmin.delete`. What forks get is copied in the one transaction, whatever the size."""
         loop = self._binding.enter()
-        count = await self._writer.submit(loop, lambda own: sqlite_upkeep.delete(own, session_id, cascade=cascade))
+        count = await self._writer.submit(
+            loop,
+            lambda own: sqlite_upkeep.delete(own, session_id, cascade=cascade, copy_to_forks=copy_to_forks),
+        )
         while await self._writer.submit(loop, sqlite_upkeep.sweep):
             pass
         return count

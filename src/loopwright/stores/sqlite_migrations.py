@@ -33,6 +33,19 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
+    Migration(
+        version=3,
+        before=(
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN base_id TEXT",
+                "SELECT 1 FROM pragma_table_info('lw_sessions') WHERE name = 'base_id'",
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN base_position INTEGER",
+                "SELECT 1 FROM pragma_table_info('lw_sessions') WHERE name = 'base_position'",
+            ),
+        ),
+    ),
 )
 """In order. A new version is one entry here, the same columns in `DDL`, and `SCHEMA_VERSION`."""
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ..late import Late
 from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
 from ..ports.store import (
     Claimable,
     ClaimQuery,
     DueTimer,
+    ForkPoint,
     Head,
     InboxItem,
     Lookup,
@@ -25,6 +27,11 @@ from . import ownership
 from . import sqlite_statements as sql
 from .derived import head_of
 from .sqlite_schema import Execute
+
+if TYPE_CHECKING:
+    from . import sqlite_forks
+else:
+    sqlite_forks = Late("loopwright.stores.sqlite_forks")
 
 T = TypeVar("T")
 
@@ -52,7 +59,7 @@ class LongReadError(Exception):
 
 def short_records(execute: Execute, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
     """`records`, or `LongReadError` when there are too many of them for the event loop."""
-    _, position = _key_and_position(execute, session_id)
+    position = _place(execute, session_id)[1]
     if min(position - max(after, 0), position if limit is None else limit) > SHORT_READ:
         raise LongReadError
     return records(execute, session_id, after, limit)
@@ -60,15 +67,16 @@ def short_records(execute: Execute, session_id: str, after: int, limit: int | No
 
 def records(execute: Execute, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
     """See `Store.read`."""
-    key, position = _key_and_position(execute, session_id)
+    place = _place(execute, session_id)
+    key, position, base_id, base_position = place
     start = max(after, 0)
     stop = position if limit is None else min(position, start + limit)
-    first = key << 32
     found: list[StoredRecord] = []
-    if start < stop:
-        # Row by row, not fetched as a whole: thousands of tuples at once would only give the garbage collector work.
-        rows = execute(sql.RECORDS, (first + start, first + stop))
-        found = [StoredRecord(id_ & _POSITION_MASK, kind, version, at, body) for id_, kind, version, at, body in rows]
+    if base_id is not None and start < base_position:
+        for part in sqlite_forks.parts_of(execute, sqlite_forks.as_place(*place), start, stop):
+            found += _rows(execute, part.key, part.start, part.stop)
+    elif start < stop:
+        found = _rows(execute, key, start, stop)
     if len(found) != max(stop - start, 0) or (found and found[0].position != start):
         raise StoreCorruptError(
             f"journal of session {session_id!r} has {len(found)} of the records {start} to {stop - 1}; restore a backup"
@@ -81,13 +89,13 @@ def lookup(execute: Execute, session_id: str, item_id: str | None) -> Lookup:
     row = execute(sql.HEAD, (session_id,)).fetchone()
     if row is None:
         raise _missing(execute, session_id)
-    key = row[-1]
+    key = row[-3]
     waiting = [InboxItem(*item) for item in execute(sql.WAITING, (key,)).fetchall()]
     position = None
     if item_id is not None:
         found = execute(sql.ITEM_POSITION, (key, item_id)).fetchone()
         position = found[0] if found else None
-    return Lookup(head_of(row, Owners(execute).remaining_s), tuple(waiting), position)
+    return Lookup(_head_of(row, Owners(execute).remaining_s), tuple(waiting), position)
 
 
 def heads(execute: Execute, query: SessionQuery) -> Sequence[Head]:
@@ -96,7 +104,7 @@ def heads(execute: Execute, query: SessionQuery) -> Sequence[Head]:
     names = None if query.agent_names is None else json.dumps(query.agent_names)
     statement = sql.LIST if query.parent_id is None else sql.LIST_CHILDREN
     rows = execute(statement, (query.status, names, query.parent_id, query.before, query.limit)).fetchall()
-    return [head_of(row, owners.remaining_s) for row in rows]
+    return [_head_of(row, owners.remaining_s) for row in rows]
 
 
 def claimable(execute: Execute, query: ClaimQuery) -> Claimable:
@@ -108,7 +116,7 @@ def claimable(execute: Execute, query: ClaimQuery) -> Claimable:
     ).fetchall()
     due = execute(sql.DUE, (names, query.now, query.max_format, query.limit)).fetchall()
     return Claimable(
-        tuple(head_of(row, owners.remaining_s) for row in interrupted), tuple(DueTimer(*row) for row in due)
+        tuple(_head_of(row, owners.remaining_s) for row in interrupted), tuple(DueTimer(*row) for row in due)
     )
 
 
@@ -146,8 +154,20 @@ class Owners:
         return [row.owner for row in rows if self._known[row.owner] > 0]
 
 
-def _key_and_position(execute: Execute, session_id: str) -> tuple[int, int]:
-    found: tuple[int, int] | None = execute(sql.KEY_AND_POSITION, (session_id,)).fetchone()
+def _head_of(row: Sequence[Any], left_s: Callable[[str], float]) -> Head:
+    base_id = row[-2]
+    return head_of(row, left_s, None if base_id is None else ForkPoint(base_id, row[-1]))
+
+
+def _rows(execute: Execute, key: int, start: int, stop: int) -> list[StoredRecord]:
+    first = key << 32
+    # Row by row, not fetched as a whole: thousands of tuples at once would only give the garbage collector work.
+    rows = execute(sql.RECORDS, (first + start, first + stop))
+    return [StoredRecord(id_ & _POSITION_MASK, kind, version, at, body) for id_, kind, version, at, body in rows]
+
+
+def _place(execute: Execute, session_id: str) -> tuple[int, int, str | None, int]:
+    found: tuple[int, int, str | None, int] | None = execute(sql.KEY_AND_POSITION, (session_id,)).fetchone()
     if found is None:
         raise _missing(execute, session_id)
     return found

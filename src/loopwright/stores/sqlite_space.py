@@ -36,7 +36,7 @@ class OldArtifact(Struct, frozen=True):
 
 def figures(own: CommitConnection, file: DatabaseFile) -> StoreFigures:
     """See `StoreUpkeep.figures`."""
-    *counts, version = own.execute(sql.FIGURES).fetchall()[0]
+    *counts, forks, version = own.execute(sql.FIGURES).fetchall()[0]
     ((free,),) = own.execute("PRAGMA freelist_count").fetchall()
     ((page_size,),) = own.execute("PRAGMA page_size").fetchall()
     records, record_bytes, waiting, known, timers, paused, artifacts, artifact_bytes, tombstones = counts
@@ -50,6 +50,7 @@ def figures(own: CommitConnection, file: DatabaseFile) -> StoreFigures:
         artifacts=artifacts,
         artifact_bytes=artifact_bytes,
         tombstones=tombstones,
+        forks=forks,
         file_bytes=size_of(file.path),
         free_bytes=free * page_size,
         log_bytes=size_of(file.path + LOG_SUFFIX),

@@ -10,7 +10,7 @@ from typing import Final
 
 from .derived import HEAD_COLUMNS
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 POSITIONS_PER_SESSION: Final = 1 << 32
 """A record's id is `key * POSITIONS_PER_SESSION + position`, so that a journal lies in one run of one b-tree."""
@@ -61,9 +61,12 @@ CREATE TABLE IF NOT EXISTS lw_sessions (
     parent_id TEXT,
     lifecycle TEXT NOT NULL,
     title TEXT NOT NULL,
-    created_at REAL NOT NULL
+    created_at REAL NOT NULL,
+    base_id TEXT,
+    base_position INTEGER
 );
 CREATE INDEX IF NOT EXISTS lw_sessions_parent ON lw_sessions (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS lw_sessions_base ON lw_sessions (base_id) WHERE base_id IS NOT NULL;
 CREATE TABLE IF NOT EXISTS lw_records (
     id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -109,6 +112,12 @@ CREATE TABLE IF NOT EXISTS lw_artifact_rows (
     data BLOB NOT NULL,
     PRIMARY KEY (id, n)
 );
+CREATE TABLE IF NOT EXISTS lw_artifact_shares (
+    id INTEGER NOT NULL,
+    key INTEGER NOT NULL,
+    PRIMARY KEY (id, key)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS lw_artifact_shares_session ON lw_artifact_shares (key);
 CREATE TABLE IF NOT EXISTS lw_tombstones (
     session_id TEXT NOT NULL PRIMARY KEY,
     key INTEGER NOT NULL,
@@ -117,14 +126,15 @@ CREATE TABLE IF NOT EXISTS lw_tombstones (
 """
 
 IS_CURRENT: Final = """\
-SELECT 1 WHERE 13 = (
+SELECT 1 WHERE 16 = (
     SELECT count(*) FROM sqlite_schema WHERE name IN (
-        'lw_schema', 'lw_owners', 'lw_sessions', 'lw_sessions_parent', 'lw_records', 'lw_inbox', 'lw_inbox_waiting',
-        'lw_timers', 'lw_timers_due', 'lw_artifacts', 'lw_artifacts_session', 'lw_artifact_rows', 'lw_tombstones'
+        'lw_schema', 'lw_owners', 'lw_sessions', 'lw_sessions_parent', 'lw_sessions_base', 'lw_records', 'lw_inbox',
+        'lw_inbox_waiting', 'lw_timers', 'lw_timers_due', 'lw_artifacts', 'lw_artifacts_session', 'lw_artifact_rows',
+        'lw_artifact_shares', 'lw_artifact_shares_session', 'lw_tombstones'
     )
-) AND (SELECT max(version) FROM lw_schema) = 2
-  AND NOT EXISTS (SELECT lw_schema.cleaned_at, lw_timers.paused, lw_artifacts.created_at
-        FROM lw_schema, lw_timers, lw_artifacts LIMIT 0)
+) AND (SELECT max(version) FROM lw_schema) = 3
+  AND NOT EXISTS (SELECT lw_schema.cleaned_at, lw_timers.paused, lw_artifacts.created_at, lw_sessions.base_id,
+        lw_sessions.base_position FROM lw_schema, lw_timers, lw_artifacts, lw_sessions LIMIT 0)
 """
 """Answers a row when every table, index and migrated column of this version is there; fails or answers none otherwise.
 
@@ -164,8 +174,9 @@ IS_GONE: Final = "SELECT 1 FROM lw_tombstones WHERE session_id = ?"
 # A new session, unless its id was ever used.
 INSERT_SESSION: Final = (
     "INSERT INTO lw_sessions"
-    " (session_id, position, min_format, agent_name, kind, parent_id, lifecycle, title, created_at, updated_at)"
-    " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9 WHERE NOT EXISTS (SELECT 1 FROM lw_tombstones WHERE session_id = ?1)"
+    " (session_id, position, min_format, agent_name, kind, parent_id, lifecycle, title, created_at, updated_at, base_id,"
+    "  base_position)"
+    " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11 WHERE NOT EXISTS (SELECT 1 FROM lw_tombstones WHERE session_id = ?1)"
     " ON CONFLICT (session_id) DO NOTHING RETURNING key"
 )
 
@@ -229,9 +240,11 @@ FORGET_OWNER: Final = "DELETE FROM lw_owners WHERE owner = ?"
 
 # --- reading ------------------------------------------------------------------------------------------------------------
 
-HEAD: Final = f"SELECT {HEAD_COLUMNS} FROM lw_sessions WHERE session_id = ?"
+FORK_COLUMNS: Final = f"{HEAD_COLUMNS}, base_id, base_position"
 
-KEY_AND_POSITION: Final = "SELECT key, position FROM lw_sessions WHERE session_id = ?"
+HEAD: Final = f"SELECT {FORK_COLUMNS} FROM lw_sessions WHERE session_id = ?"
+
+KEY_AND_POSITION: Final = "SELECT key, position, base_id, base_position FROM lw_sessions WHERE session_id = ?"
 
 RECORDS: Final = "SELECT id, kind, version, at, body FROM lw_records WHERE id >= ? AND id < ? ORDER BY id"
 
@@ -241,7 +254,7 @@ ITEM_POSITION: Final = "SELECT coalesce(position, -1) FROM lw_inbox WHERE key = 
 
 # Heads, newest first. ?1 status, ?2 agent names (JSON), ?3 parent, ?4 before, ?5 limit; null asks for all.
 LIST: Final = (
-    f"SELECT {HEAD_COLUMNS} FROM lw_sessions WHERE (?1 IS NULL OR status = ?1)"
+    f"SELECT {FORK_COLUMNS} FROM lw_sessions WHERE (?1 IS NULL OR status = ?1)"
     " AND (?2 IS NULL OR agent_name IN (SELECT value FROM json_each(?2)))"
     " AND (?3 IS NULL OR parent_id = ?3) AND (?4 IS NULL OR updated_at < ?4)"
     " ORDER BY updated_at DESC, key DESC LIMIT ?5"
@@ -252,7 +265,7 @@ LIST_CHILDREN: Final = LIST.replace("(?3 IS NULL OR parent_id = ?3)", "parent_id
 
 # Work that nobody alive does. ?1 agent names, ?2 owners that live (JSON), ?3 highest format, ?4 limit.
 INTERRUPTED: Final = (
-    f"SELECT {HEAD_COLUMNS} FROM lw_sessions AS s"
+    f"SELECT {FORK_COLUMNS} FROM lw_sessions AS s"
     " WHERE (status = 'running' OR (status = 'idle' AND EXISTS"
     "  (SELECT 1 FROM lw_inbox AS i WHERE i.key = s.key AND i.position IS NULL)))"
     " AND (owner IS NULL OR owner NOT IN (SELECT value FROM json_each(?2)))"
@@ -298,6 +311,27 @@ CHILDREN: Final = "SELECT session_id, lifecycle FROM lw_sessions WHERE parent_id
 CHILD: Final = "SELECT parent_id, lifecycle FROM lw_sessions WHERE session_id = ?"
 ORPHAN: Final = "UPDATE lw_sessions SET parent_id = NULL WHERE session_id = ?"
 BURY: Final = "INSERT INTO lw_tombstones (session_id, key) SELECT session_id, key FROM lw_sessions WHERE session_id = ?"
+# Who reads the beginning of its journal from this session.
+FORKS: Final = "SELECT key, session_id, base_position FROM lw_sessions WHERE base_id = ? ORDER BY session_id"
+# A fork (?1) gets the base's (?2) own records from ?3 to before ?4, and reads on from where the base read, if it did.
+COPY_RECORDS: Final = (
+    "INSERT INTO lw_records SELECT (id & 4294967295) | (?1 << 32), kind, version, at, body FROM lw_records"
+    " WHERE id >= (?2 << 32) + ?3 AND id < (?2 << 32) + ?4"
+)
+REBASE: Final = "UPDATE lw_sessions SET base_id = ?2, base_position = ?3 WHERE key = ?1"
+# Another session holds an artifact as well.
+SHARE_ARTIFACTS: Final = (
+    "INSERT OR IGNORE INTO lw_artifact_shares SELECT id, ?1 FROM lw_artifacts"
+    " WHERE complete = 1 AND key <> ?1 AND artifact_id IN (SELECT value FROM json_each(?2))"
+)
+DROP_SHARES: Final = "DELETE FROM lw_artifact_shares WHERE key = ?"
+# Artifacts of a session that goes, each with one of those that hold it as well.
+HEIRS: Final = (
+    "SELECT a.id, s.key, h.session_id FROM lw_artifacts AS a JOIN lw_artifact_shares AS s ON s.id = a.id"
+    " JOIN lw_sessions AS h ON h.key = s.key WHERE a.key = ? GROUP BY a.id HAVING s.key = min(s.key)"
+)
+PASS_ON: Final = "UPDATE lw_artifacts SET key = ?2, session_id = ?3 WHERE id = ?1"
+DROP_SHARE: Final = "DELETE FROM lw_artifact_shares WHERE id = ? AND key = ?"
 DELETE_SESSION: Final = "DELETE FROM lw_sessions WHERE session_id = ?"
 UNSWEPT: Final = "SELECT session_id, key FROM lw_tombstones WHERE swept = 0 LIMIT 1"
 SWEPT: Final = "UPDATE lw_tombstones SET swept = 1 WHERE session_id = ?"
@@ -313,12 +347,20 @@ SWEEP: Final = (
     (SELECT 1 FROM lw_artifact_rows AS r WHERE r.id = lw_artifacts.id)""",
 )
 
-# Journals whose records are not exactly the positions 0 to the head's, less one.
+# Journals whose own records are not exactly the positions from 0, or from where a fork begins, to the head's, less one.
 GAPS: Final = (
     "SELECT s.session_id, s.position, count(r.id), min(r.id & 4294967295), max(r.id & 4294967295)"
     " FROM lw_sessions AS s LEFT JOIN lw_records AS r ON r.id >= s.key << 32 AND r.id < (s.key + 1) << 32"
-    " GROUP BY s.key HAVING count(r.id) <> s.position"
-    " OR (s.position > 0 AND (min(r.id & 4294967295) <> 0 OR max(r.id & 4294967295) <> s.position - 1))"
+    " GROUP BY s.key HAVING count(r.id) <> s.position - coalesce(s.base_position, 0) OR (s.position >"
+    " coalesce(s.base_position, 0) AND (min(r.id & 4294967295) <> coalesce(s.base_position, 0)"
+    " OR max(r.id & 4294967295) <> s.position - 1))"
+)
+
+# Forks whose base is not there, is too short, or has not itself the last record that they read.
+FORKS_ASTRAY: Final = (
+    "SELECT f.session_id, f.base_id, f.base_position FROM lw_sessions AS f"
+    " LEFT JOIN lw_sessions AS b ON b.session_id = f.base_id WHERE f.base_id IS NOT NULL"
+    " AND (b.key IS NULL OR f.base_position > b.position OR f.base_position <= coalesce(b.base_position, 0))"
 )
 
 # Heads that point behind their journal's end.
@@ -341,7 +383,7 @@ FIGURES: Final = (
     " (SELECT count(*) FROM lw_timers WHERE paused = 0), (SELECT count(*) FROM lw_timers WHERE paused <> 0),"
     " (SELECT count(*) FROM lw_artifacts WHERE complete = 1),"
     " (SELECT coalesce(sum(size), 0) FROM lw_artifacts WHERE complete = 1), (SELECT count(*) FROM lw_tombstones),"
-    " (SELECT max(version) FROM lw_schema)"
+    " (SELECT count(*) FROM lw_sessions WHERE base_id IS NOT NULL), (SELECT max(version) FROM lw_schema)"
 )
 
 SIZES: Final = (
@@ -356,16 +398,18 @@ STAMP_ARTIFACTS: Final = "UPDATE lw_artifacts SET created_at = unixepoch('subsec
 
 OLD_ARTIFACTS: Final = (
     "SELECT a.id, a.artifact_id, a.key, a.complete, s.position FROM lw_artifacts AS a JOIN lw_sessions AS s ON s.key = a.key"
-    " WHERE a.created_at < ? ORDER BY a.key"
+    " WHERE a.created_at < ? AND a.id NOT IN (SELECT id FROM lw_artifact_shares) ORDER BY a.key"
 )
 
 NAMING_ARTIFACTS: Final = (
     "SELECT body FROM lw_records WHERE id >= ?1 AND id < ?2 AND instr(body, CAST('art_' AS BLOB)) > 0"
 )
 
-# Hides an artifact that is still old and that no record from position id ?3 on, waiting item or timer refers to.
+# Hides an artifact that is still old, that no other session holds, and to which no record from position id ?3 on, waiting
+# item or timer refers.
 HIDE_ARTIFACT: Final = (
     "UPDATE lw_artifacts SET complete = 0 WHERE id = ?1 AND created_at < ?2"
+    " AND NOT EXISTS (SELECT 1 FROM lw_artifact_shares WHERE id = ?1)"
     " AND NOT EXISTS (SELECT 1 FROM lw_records WHERE id >= ?3 AND id < (?4 + 1) << 32 AND instr(body, ?5) > 0)"
     " AND NOT EXISTS (SELECT 1 FROM lw_inbox WHERE key = ?4 AND position IS NULL AND instr(body, ?5) > 0)"
     " AND NOT EXISTS (SELECT 1 FROM lw_timers WHERE key = ?4 AND instr(body, ?5) > 0) RETURNING 1"
@@ -382,7 +426,12 @@ SWEEP_HIDDEN: Final = "DELETE FROM lw_artifacts WHERE id = ?1 AND complete = 0 A
 
 KNOWN_ITEMS: Final = "SELECT item_id, position FROM lw_inbox WHERE key = ? AND position IS NOT NULL ORDER BY item_id"
 TIMERS: Final = "SELECT timer_id, due_at, body, paused FROM lw_timers WHERE key = ? ORDER BY timer_id"
-ARTIFACTS_OF: Final = f"SELECT {ARTIFACT_COLUMNS} FROM lw_artifacts WHERE key = ? AND complete = 1 ORDER BY artifact_id"
+# Those of a session (?1), those that it holds as well, and those of these names (JSON).
+ARTIFACTS_OF: Final = (
+    f"SELECT {ARTIFACT_COLUMNS} FROM lw_artifacts WHERE complete = 1 AND (key = ?1"
+    " OR id IN (SELECT id FROM lw_artifact_shares WHERE key = ?1)"
+    " OR artifact_id IN (SELECT value FROM json_each(?2))) ORDER BY artifact_id"
+)
 
 RESTORE_SESSION: Final = (
     "INSERT INTO lw_sessions (session_id, position, window_start, checkpoint, epoch, inbox_seq, takeovers, agent_name,"

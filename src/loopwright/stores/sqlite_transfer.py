@@ -6,13 +6,15 @@ Read next: `sqlite_reads.py`, `sqlite_statements.py`.
 
 from __future__ import annotations
 
+import json
+
 from msgspec import structs
 
-from ..model.errors import SessionExistsError
+from ..model.errors import InvariantError, SessionExistsError
 from ..ports.artifact import Artifact
 from ..ports.store import Head
 from ..ports.store_transfer import Inventory, KnownItem, SessionImage, StoredTimer
-from . import sqlite_reads
+from . import sqlite_forks, sqlite_reads
 from . import sqlite_statements as sql
 from .slices import slices
 from .sqlite_commits import CommitConnection
@@ -22,13 +24,14 @@ from .sqlite_schema import Execute
 def inventory(execute: Execute, session_id: str) -> Inventory:
     """See `StoreTransfer.inventory`."""
     found = sqlite_reads.lookup(execute, session_id, None)
-    key, _ = execute(sql.KEY_AND_POSITION, (session_id,)).fetchone()
+    place = sqlite_forks.finder(execute)(session_id)
+    key, before = place.key, json.dumps(sorted(sqlite_forks.names_before(execute, place)))
     return Inventory(
         found.head,
         found.waiting,
         tuple(KnownItem(*row) for row in execute(sql.KNOWN_ITEMS, (key,)).fetchall()),
         tuple(StoredTimer(id_, due, body, bool(p)) for id_, due, body, p in execute(sql.TIMERS, (key,)).fetchall()),
-        tuple(Artifact(*row) for row in execute(sql.ARTIFACTS_OF, (key,)).fetchall()),
+        tuple(Artifact(*row) for row in execute(sql.ARTIFACTS_OF, (key, before)).fetchall()),
     )
 
 
@@ -62,6 +65,13 @@ def _insert(execute: Execute, image: SessionImage) -> None:
     for timer in whole.timers:
         execute(sql.RESTORE_TIMER, (key, timer.timer_id, timer.due_at, timer.body, timer.paused))
     for artifact, data in zip(whole.artifacts, image.artifact_data, strict=True):
+        if (known := execute(sql.ARTIFACT, (artifact.artifact_id,)).fetchone()) is not None:
+            if Artifact(*known[1:]).digest != artifact.digest:
+                raise InvariantError(
+                    f"an artifact of session {whole.head.session_id!r} has the id of another session's"
+                )
+            sqlite_forks.share(execute, key, [artifact.artifact_id])
+            continue
         values = (artifact.artifact_id, key, artifact.session_id, artifact.media_type, artifact.size, artifact.digest)
         (id_,) = execute(sql.RESTORE_ARTIFACT, values).fetchone()
         for n, part in slices(data):

@@ -1,7 +1,7 @@
 """What an operator does to a database: deleting in batches, looking for damage, closing.
 
 Owns: deletion and its sweep, the check, giving up leases. Must not know: threads, event loops.
-Read next: `sqlite_writes.py` (`bury`), `sqlite_statements.py`.
+Read next: `sqlite_deletion.py` (`bury`), `sqlite_statements.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..ports.store_admin import StoreProblem
 from . import ownership
 from . import sqlite_statements as sql
 from .sqlite_commits import CommitConnection
-from .sqlite_writes import bury
+from .sqlite_deletion import bury
 
 
-def delete(own: CommitConnection, session_id: str, *, cascade: bool) -> int:
+def delete(own: CommitConnection, session_id: str, *, cascade: bool, copy_to_forks: bool) -> int:
     """Fences and tombstones in one commit; the rows are left to `sweep`."""
     execute = own.execute
     execute("BEGIN IMMEDIATE")
@@ -27,7 +27,7 @@ def delete(own: CommitConnection, session_id: str, *, cascade: bool) -> int:
         if execute(sql.KEY_AND_POSITION, (session_id,)).fetchone() is None:
             gone = execute(sql.IS_GONE, (session_id,)).fetchone()
             raise SessionGoneError(session_id) if gone else SessionNotFoundError(session_id)
-        count = bury(execute, session_id, cascade=cascade)
+        count = bury(execute, session_id, cascade=cascade, copy_to_forks=copy_to_forks)
         execute("COMMIT")
     except BaseException:
         _roll_back(own)
@@ -93,6 +93,9 @@ def problems(own: CommitConnection) -> list[StoreProblem]:
         for (session_id,) in own.execute(sql.HEADS_ASTRAY):
             what = "window start, checkpoint or inbox count of the head do not fit its journal"
             found.append(StoreProblem(session_id, what, "export what can be read, then delete the session"))
+        for session_id, base_id, base_position in own.execute(sql.FORKS_ASTRAY):
+            what = f"it is a fork, and session {base_id} has not the records before {base_position} that it reads of it"
+            found.append(StoreProblem(session_id, what, restore))
         for (count,) in own.execute(sql.STRAYS):
             if count:
                 what = f"{count} records belong to no session"

@@ -7,10 +7,11 @@ Read next: `sqlite_commits.py`, which makes batches of these.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import structs
 
+from ..late import Late
 from ..model.errors import (
     InvariantError,
     SessionExistsError,
@@ -43,6 +44,13 @@ from . import sqlite_statements as sql
 from .derived import fresh_head
 from .guard import check
 from .sqlite_schema import Execute
+
+if TYPE_CHECKING:
+    from . import forks, sqlite_deletion, sqlite_forks
+else:
+    forks = Late("loopwright.stores.forks")
+    sqlite_deletion = Late("loopwright.stores.sqlite_deletion")
+    sqlite_forks = Late("loopwright.stores.sqlite_forks")
 
 SHIFT: Final = 32
 
@@ -109,6 +117,7 @@ class SqliteWrites:
     def create(self, session: NewSession) -> Head:
         """See `Store.create`."""
         self.touched = False
+        session = self._rooted(session)
         if not self._insert_session(session):
             raise SessionExistsError(session.session_id)
         return fresh_head(session)
@@ -165,12 +174,19 @@ class SqliteWrites:
             for at in range(0, len(values), 5):
                 self._execute(sql.INSERT_RECORD, values[at : at + 5])
 
+    def _rooted(self, session: NewSession) -> NewSession:
+        if session.base is None:
+            return session
+        return structs.replace(session, base=forks.rooted(session.base, sqlite_forks.finder(self._execute)))
+
     def _insert_session(self, session: NewSession) -> bool:
+        base = session.base
+        start = 0 if base is None else base.position
         row = self._execute(
             sql.INSERT_SESSION,
             (
                 session.session_id,
-                len(session.records),
+                start + len(session.records),
                 session.min_format,
                 session.agent_name,
                 session.kind,
@@ -178,13 +194,15 @@ class SqliteWrites:
                 session.lifecycle,
                 session.title,
                 session.at,
+                None if base is None else base.session_id,
+                None if base is None else start,
             ),
         ).fetchone()
         if row is None:
             return False
         self.touched = True
         if session.records:
-            self._insert_records(row[0] << SHIFT, session.records)
+            self._insert_records(row[0] << SHIFT | start, session.records)
         return True
 
     def _add_item(self, session_id: str, item: InboxItem) -> tuple[int, int, Status] | None:
@@ -219,7 +237,7 @@ class SqliteWrites:
             case PutItem(target, item):
                 return int(self._add_item(target, item) is not None and target == session_id)
             case CreateSession(session):
-                self._insert_session(session)
+                self._insert_session(self._rooted(session))
             case DropSession(child):
                 self._drop(child, session_id)
             case PutTimer(timer_id, due_at, body):
@@ -239,23 +257,4 @@ class SqliteWrites:
             return
         if row != (parent_id, "ephemeral"):
             raise InvariantError(f"session {session_id!r} is no ephemeral child of {parent_id!r}; nothing was written")
-        bury(self._execute, session_id, cascade=True)
-
-
-def bury(execute: Execute, session_id: str, *, cascade: bool) -> int:
-    """Tombstones a session and, with `cascade`, its descendants that are not detached; answers how many went.
-
-    The head row is gone with this transaction, and with it every lease: that is the fence.
-    """
-    going = [session_id]
-    for parent in going:
-        for child, lifecycle in execute(sql.CHILDREN, (parent,)).fetchall():
-            if cascade and lifecycle != "detached":
-                if child not in going:
-                    going.append(child)
-            else:
-                execute(sql.ORPHAN, (child,))
-    for gone in going:
-        execute(sql.BURY, (gone,))
-        execute(sql.DELETE_SESSION, (gone,))
-    return len(going)
+        sqlite_deletion.bury(self._execute, session_id, cascade=True)

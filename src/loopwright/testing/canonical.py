@@ -32,7 +32,19 @@ from ..ports.store import StoredRecord
 _DROPPED = (AttemptFailed, RunResumed, StateCheckpointed, JournalSealed)
 _OF_A_CALL = (ToolStarted, ToolFinished, ToolAbandoned, QuestionAsked, QuestionAnswered)
 _FIELDS = frozenset(
-    {"kind", "session_id", "parent_id", "send_id", "key", "usage", "artifact_id", "call_id", "interaction_id"}
+    {
+        "kind",
+        "session_id",
+        "parent_id",
+        "base_id",
+        "base_position",
+        "send_id",
+        "key",
+        "usage",
+        "artifact_id",
+        "call_id",
+        "interaction_id",
+    }
 )
 
 

@@ -368,7 +368,10 @@ async def _read(store: SessionStore) -> StoreContent:
     journal: list[str] = []
     started: dict[str, tuple[str, str]] = {}
     statuses: dict[str, str] = {}
-    heads = sorted(await store.list(SessionQuery(limit=10_000)), key=lambda head: head.created_at)
+    # Forks last: one that the restarted process made may have an earlier time than its base, since clocks begin anew.
+    heads = sorted(
+        await store.list(SessionQuery(limit=10_000)), key=lambda head: (head.base is not None, head.created_at)
+    )
     for head in heads:
         rows = await store.read(head.session_id)
         journal += [f"session {head.status}", *canonical(rows)]

@@ -16,6 +16,7 @@ from __future__ import annotations
 from .store_cancel_promises import CancelPromises
 from .store_commit_promises import CommitPromises
 from .store_family_promises import ClaimPromises, FamilyPromises
+from .store_fork_promises import ForkPromises
 from .store_inbox_promises import InboxPromises
 from .store_kit import StoreMaker
 from .store_lease_promises import LeasePromises, RenewalPromises
@@ -44,3 +45,7 @@ class StoreSuite(
 
 class WholeStoreSuite(StoreSuite, UpkeepPromises, TransferPromises):
     """Beside what runs need, what operators need: figures, space, copies, sessions out and in."""
+
+
+class ForkingStoreSuite(WholeStoreSuite, ForkPromises):
+    """And forks, for a store that has them; any other one refuses them with `ConfigError`."""

@@ -8,15 +8,15 @@ from loopwright.ports.store import Durability
 from loopwright.ports.store_admin import SessionStore
 from loopwright.stores.memory import MemoryStore
 from loopwright.stores.sqlite import SqliteStore
-from loopwright.testing.store_suite import WholeStoreSuite
+from loopwright.testing.store_suite import ForkingStoreSuite
 
 
-class TestMemoryStore(WholeStoreSuite):
+class TestMemoryStore(ForkingStoreSuite):
     def make_store(self, place: Path) -> SessionStore:
         return MemoryStore(str(place))
 
 
-class TestSqliteStore(WholeStoreSuite):
+class TestSqliteStore(ForkingStoreSuite):
     durability: Durability = "barrier"
 
     def make_store(self, place: Path) -> SessionStore:

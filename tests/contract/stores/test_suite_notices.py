@@ -24,7 +24,7 @@ from loopwright.ports.store import (
 from loopwright.ports.store_admin import SessionStore
 from loopwright.stores import ownership
 from loopwright.stores.memory import MemoryStore
-from loopwright.testing.store_suite import StoreSuite
+from loopwright.testing.store_suite import ForkingStoreSuite, StoreSuite
 
 
 class ForgetsTheFence(MemoryStore):
@@ -101,7 +101,26 @@ class CutsBodies(MemoryStore):
         return [structs.replace(one, body=one.body.split(b"\0")[0]) for one in found]
 
 
-BROKEN: list[tuple[type[MemoryStore], Callable[[StoreSuite], None]]] = [
+class DeletesUnderForks(MemoryStore):
+    """Lets a base go, and its forks keep what is left."""
+
+    def delete(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> Awaitable[int]:
+        for data in self._data.sessions.values():
+            if data.head.base is not None and data.head.base.session_id == session_id:
+                data.head = structs.replace(data.head, base=None)
+        return super().delete(session_id, cascade=cascade, copy_to_forks=copy_to_forks)
+
+
+class ForgetsTheArtifacts(MemoryStore):
+    """Forks get the records of a base that goes, and not what they refer to."""
+
+    async def delete(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> int:  # type: ignore[override]
+        count = await super().delete(session_id, cascade=cascade, copy_to_forks=copy_to_forks)
+        self._data.artifacts.clear()
+        return count
+
+
+BROKEN: list[tuple[type[MemoryStore], Callable[[ForkingStoreSuite], None]]] = [
     (ForgetsTheFence, StoreSuite.test_epoch_and_token_must_both_match),
     (KeepsHalf, StoreSuite.test_a_refused_transition_leaves_no_trace_of_any_part),
     (ForgetsTakenIds, StoreSuite.test_a_known_id_is_a_duplicate_for_life),
@@ -109,15 +128,20 @@ BROKEN: list[tuple[type[MemoryStore], Callable[[StoreSuite], None]]] = [
     (TakesFromTheLiving, StoreSuite.test_a_live_holder_keeps_others_out_before_they_write),
     (WaitsForTheDead, StoreSuite.test_an_abandoned_holder_is_dead_at_once),
     (ClaimsEverything, StoreSuite.test_claiming_is_limited_to_known_agents_and_formats_oldest_first),
+    (DeletesUnderForks, ForkingStoreSuite.test_a_session_with_forks_is_not_deleted_until_they_are),
+    (
+        ForgetsTheArtifacts,
+        ForkingStoreSuite.test_an_artifact_that_a_fork_reads_of_lives_as_long_as_one_of_its_readers,
+    ),
     (CutsBodies, StoreSuite.test_bodies_of_any_size_and_bytes_come_back_as_they_were),
 ]
 
 
 @pytest.mark.parametrize("broken, promise", BROKEN)
 def test_a_store_that_breaks_a_promise_does_not_pass(
-    broken: type[MemoryStore], promise: Callable[[StoreSuite], None]
+    broken: type[MemoryStore], promise: Callable[[ForkingStoreSuite], None]
 ) -> None:
-    class Suite(StoreSuite):
+    class Suite(ForkingStoreSuite):
         def make_store(self, place: Path) -> SessionStore:
             return broken(str(place))
 

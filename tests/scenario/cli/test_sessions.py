@@ -97,6 +97,33 @@ def test_delete_asks_or_wants_a_yes_and_ids_stay_gone(loopwright: CommandLine) -
     assert (done.code, "was deleted" in done.err) == (2, True)
 
 
+def test_a_session_is_forked_shown_as_a_fork_and_keeps_its_base(without_model: CommandLine) -> None:
+    sid = session_of(without_model("run", "hello", "--model", "echo:"))
+    wrong = without_model("fork", "last", "--at", "2")
+    assert (wrong.code, wrong.out, "nearest: 1 and 3" in wrong.err) == (2, "", True)
+    made = without_model("fork", "last")
+    fork = made.out.strip()
+    assert (made.code, f"fork of {sid}@5" in made.err) == (0, True)
+    head = without_model("fork", fork, "--id", "mine", "--title", "another way", "--at", "3", "--json").json
+    assert (head["session_id"], head["title"], head["base"]) == (
+        "mine",
+        "another way",
+        {"session_id": sid, "position": 3},
+    )
+    assert f" · fork of {sid}@5" in without_model("sessions", "show", fork).out
+    lines = without_model("sessions", "list").out.splitlines()
+    assert lines[0].split() == ["session", "state", "agent", "sends", "tokens", "updated", "fork", "of", "title"]
+    assert [f"{sid}@" in line for line in lines[1:]] == [True, True, False]
+    assert "sessions that read their beginning from another one" in without_model("db", "stats").out
+    refused = without_model("sessions", "delete", sid, "--yes")
+    assert (refused.code, "--copy-to-forks" in refused.err) == (2, True)
+    planned = without_model("db", "prune", "--keep", "1", "--dry-run", "--json").json
+    assert (sorted(planned["sessions"]), planned["referenced"]) == (sorted([fork, "mine"]), 0)
+    assert without_model("sessions", "delete", sid, "--yes", "--copy-to-forks").code == 0
+    assert without_model("run", "and on", "--session", fork, "--model", "echo:").out == "and on\n"
+    assert "no problems" in without_model("db", "check").out + without_model("db", "check").err
+
+
 def test_without_open_work_nothing_is_paid_for_unless_it_is_asked_for(loopwright: CommandLine) -> None:
     sid = session_of(loopwright("run", "hello"))
     before = loopwright("sessions", "export", sid).out

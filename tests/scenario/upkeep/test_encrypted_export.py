@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 from tests.contract.stores.sealing import NEW, ROTATED, SPOKEN, data_of, sealed
-from tests.scenario.upkeep.test_export_import import images
+from tests.scenario.upkeep.any_session import images
 
 from loopwright import StatefulAgentLoop
 from loopwright.engine.exporting import Exporter

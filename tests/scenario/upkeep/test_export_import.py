@@ -58,6 +58,30 @@ async def test_an_imported_session_goes_on(talk: bytes, tmp_path: Path) -> None:
         assert [getattr(m, "text", "") for m in await loop.get_messages(sid)][2] == "lone \ud800 and \0"
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_fork_is_exported_whole_and_comes_in_as_a_session_of_its_own(kind: str, tmp_path: Path) -> None:
+    async with StatefulAgentLoop(llm="echo:", dsn=str(tmp_path / "old.db")) as loop:
+        sid = (await loop.send("good morning")).session_id
+        artifact = await loop.store.put_artifact(sid, b"large", "text/plain")
+        await loop.send(f"look at {artifact.artifact_id}", session_id=sid)
+        fork = await loop.fork(sid)
+        await loop.send("another way", session_id=fork)
+        told = await loop.get_messages(fork)
+        alone, both = await exported(loop.store, fork), await exported(loop.store)
+    for data, sessions in ((alone, [fork]), (both, [sid, fork])):
+        store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / f"{len(sessions)}.db")
+        assert sorted((await imported(store, data)).sessions) == sorted(sessions)
+        assert {head.base for head in await store.list(SessionQuery())} == {None}
+        assert list(await store.check()) == []
+        async with StatefulAgentLoop(llm="echo:", store=store) as loop:
+            for other in sessions[:-1]:
+                await loop.close_session(other)
+            assert await loop.get_messages(fork) == told
+            assert (await loop.send("and on", session_id=fork)).final_text == "and on"
+        assert await store.read_artifact(artifact.artifact_id) == b"large"
+        await store.aclose()
+
+
 async def test_a_session_that_is_there_is_refused_or_left_out(talk: bytes) -> None:
     store = MemoryStore()
     sid = (await imported(store, talk)).sessions[0]

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from loopwright.engine.pruning import PruneRules, carry_out_prune, plan_prune
 from loopwright.model.errors import ConfigError, SessionGoneError
-from loopwright.ports.store import HeadChange, SessionQuery
+from loopwright.ports.store import ForkPoint, HeadChange, NewSession, SessionQuery
 from loopwright.stores.memory import MemoryStore
 from loopwright.testing.store_kit import begin, item, new_session, record
 
@@ -103,3 +103,49 @@ async def test_a_session_that_came_alive_after_the_plan_stays_and_is_free_again(
     assert sorted(done.stayed) == ["asked", "changed-child", "gone"]
     assert done.sessions == 2
     assert (await store.lookup("changed-child")).head.owner is None, "what was held is given back"
+
+
+def fork_of(base_id: str, session_id: str, at: float, **fields: object) -> NewSession:
+    return new_session(session_id, base=ForkPoint(base_id, 1), at=at, records=(record("y" * 80),), **fields)
+
+
+async def test_a_session_that_a_fork_reads_goes_with_or_after_its_forks_or_stays() -> None:
+    store = await filled("base", "plain")
+    await store.create(fork_of("base", "old-fork", 5.0))
+    await store.create(fork_of("old-fork", "young-fork", 900.0))
+    plan = await plan_prune(store, PruneRules(older_than_s=500.0), NOW)
+    assert (plan.referenced, plan.unfinished) == (1, 0)
+    assert [family.root.session_id for family in plan.going] == ["plain", "old-fork"]
+    assert await going(store, older_than_s=1.0) == ["plain", "old-fork", "young-fork", "base"]
+    assert await going(store, keep=1) == ["plain", "old-fork", "young-fork"], "the base is as young as its forks"
+    done = await carry_out_prune(store, plan, TOKEN)
+    assert (done.sessions, done.stayed) == (2, [])
+    assert len(await store.read("young-fork")) == 2
+
+
+async def test_forks_get_what_they_read_of_what_is_pruned_when_that_is_asked_for() -> None:
+    store = await filled("base")
+    await store.create(fork_of("base", "fork", 900.0))
+    plan = await plan_prune(store, PruneRules(older_than_s=500.0, copy_to_forks=True), NOW)
+    assert (await carry_out_prune(store, plan, TOKEN)).sessions == 1
+    assert (await store.lookup("fork")).head.base is None
+    assert len(await store.read("fork")) == 2
+
+
+async def test_a_session_that_was_forked_after_the_plan_stays_and_is_free_again() -> None:
+    store = await filled("base")
+    plan = await plan_prune(store, PruneRules(older_than_s=0.0), NOW)
+    await store.create(fork_of("base", "fork", 900.0))
+    done = await carry_out_prune(store, plan, TOKEN)
+    assert (done.sessions, done.stayed) == (0, ["base"])
+    assert (await store.lookup("base")).head.owner is None
+
+
+async def test_families_that_read_each_other_have_an_order() -> None:
+    store = await filled("a", "b")
+    await store.create(fork_of("b", "child-of-a", 2.0, parent_id="a"))
+    await store.create(fork_of("a", "child-of-b", 3.0, parent_id="b"))
+    plan = await plan_prune(store, PruneRules(older_than_s=0.0), NOW)
+    assert (plan.sessions, plan.referenced) == (0, 2)
+    plan = await plan_prune(store, PruneRules(older_than_s=0.0, copy_to_forks=True), NOW)
+    assert (await carry_out_prune(store, plan, TOKEN)).sessions == 4

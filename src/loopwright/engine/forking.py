@@ -1,0 +1,72 @@
+"""Forking a session: a new one that begins with another's records.
+
+Owns: finding the place, the one commit that makes the fork. Must not know: how a store keeps the two together.
+Read next: `core/boundaries.py`, `ports/store.py` (`ForkPoint`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.boundaries import beginning, is_boundary, nearest
+from ..core.state import State, apply
+from ..model.archive_errors import ForkPositionError
+from ..model.codec import decode_record, format_of
+from ..model.errors import StoreCorruptError
+from ..ports.ambient import breathe
+from ..ports.store import ForkPoint, NewSession, StoredRecord
+from .arguments import usable_id
+from .journal import FOLDED_AT_ONCE, check_known, checked_record, load_state
+from .kernel import Kernel
+
+
+async def fork(kernel: Kernel, session_id: str, at: int | None, new_id: str | None, title: str | None) -> str:
+    """See `StatefulAgentLoop.fork`. Reads the base without its turn or lease: what is stored never changes any more."""
+    head = (await kernel.store.lookup(session_id)).head
+    check_known(head, kernel.config.agent_name)
+    fork_id = kernel.ambient.new_id("sess") if new_id is None else usable_id(new_id)
+    rows = await kernel.store.read(session_id, limit=head.position)
+    position = place(session_id, await boundaries(session_id, rows), at)
+    state = await load_state(session_id, rows[:position])
+    now = kernel.ambient.now()
+    records = tuple(checked_record(record, now) for record in beginning(state, fork_id, session_id))
+    kernel.ambient.reach("fork.before")
+    await kernel.store.create(
+        NewSession(
+            session_id=fork_id,
+            agent_name=head.agent_name,
+            records=records,
+            at=now,
+            kind=head.kind,
+            title=head.title if title is None else title,
+            min_format=max(head.min_format, *(format_of(record.kind, record.version) for record in records)),
+            base=ForkPoint(session_id, position),
+        )
+    )
+    kernel.ambient.reach("fork.after")
+    return fork_id
+
+
+def place(session_id: str, found: Sequence[int], at: int | None) -> int:
+    """The boundary that was asked for, or the newest. Raises `ForkPositionError` naming the nearest ones."""
+    if at is None and found:
+        return found[-1]
+    if at is None or at not in found:
+        raise ForkPositionError(session_id, at or 0, nearest(found, at or 0))
+    return at
+
+
+async def boundaries(session_id: str, rows: Sequence[StoredRecord]) -> list[int]:
+    """All round boundaries of a journal, in order. Raises `StoreCorruptError` naming the position of a bad record."""
+    state, found = State(), list[int]()
+    for count, row in enumerate(rows, 1):
+        if count % FOLDED_AT_ONCE == 0:
+            await breathe()
+        try:
+            record = decode_record(row.kind, row.version, row.body)
+        except StoreCorruptError as error:
+            raise StoreCorruptError(f"session {session_id!r}, position {row.position}: {error}") from error
+        apply(state, record, row.at)
+        if is_boundary(state, record):
+            found.append(state.position)
+    return found
