@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from ..core.state import FACTS_ONLY, State, apply, checkpoint_of, facts_of, hear, refusal
+from ..late import Late
 from ..model.codec import CURRENT_FORMAT, FORMATS, decode_record, encode_record, format_of
 from ..model.errors import (
     AgentUnavailableError,
@@ -50,6 +51,7 @@ from ..ports.store import (
     InboxItem,
     Lease,
     Op,
+    RunInside,
     Status,
     StoredRecord,
     TakeItems,
@@ -58,6 +60,11 @@ from ..ports.store import (
 from .actor import Actor
 from .keeper import Held
 from .kernel import Kernel
+
+if TYPE_CHECKING:
+    from ..model import call_errors
+else:
+    call_errors = Late("loopwright.model.call_errors")
 
 T = TypeVar("T")
 
@@ -130,15 +137,21 @@ class Journal:
                 f"session {self.session_id!r} is at {head.position}, this process knows {behind} records;"
                 " a backup was restored or writes were lost: check before you go on"
             )
-        # No further than the head that was seen: what it says about the lease belongs to exactly these records.
-        length = head.position - head.window_start
-        stored = await store.read(self.session_id, after=head.window_start, limit=length)
-        self.actor.state = await resumed_state(self.session_id, stored)
+        await self._read(head)
         self.actor.inbox_seq = max(self.actor.inbox_seq, head.inbox_seq)
         self.actor.inbox_seen = head.inbox_seq if not found.waiting else min(i.seq for i in found.waiting) - 1
         self.takeovers = head.takeovers
         self.format = head.min_format
         return head
+
+    async def _reread(self) -> None:
+        await self._read((await self.kernel.store.lookup(self.session_id)).head)
+
+    async def _read(self, head: Head) -> None:
+        # No further than the head that was seen: what it says about the lease belongs to exactly these records.
+        length = head.position - head.window_start
+        stored = await self.kernel.store.read(self.session_id, after=head.window_start, limit=length)
+        self.actor.state = await resumed_state(self.session_id, stored)
 
     async def waiting(self) -> tuple[InboxItem, ...]:
         """Inbox items not taken yet."""
@@ -235,10 +248,24 @@ class Journal:
             await self.append(())
         await self._in_line(records, sync=True)
 
-    async def _in_line(self, records: Sequence[Record], *, sync: bool) -> None:
+    async def with_work(self, records: Sequence[Record], work: RunInside) -> None:
+        """Like `append`, in a commit of its own with what a tool does inside of it.
+
+        Raises `OnCommitError` when that failed: nothing was written, the state is as before, and the run can go on.
+        """
+        while self._in_flight:
+            await self.append(())
+        await self._in_line(records, sync=False, ops=(work,))
+
+    async def _in_line(self, records: Sequence[Record], *, sync: bool, ops: tuple[Op, ...] = ()) -> None:
         self._in_flight = True
+        refused: Exception | None = None
         try:
-            await self.commit(records, sync=sync)
+            try:
+                await self.commit(records, sync=sync, ops=ops)
+            except call_errors.OnCommitError as error:
+                refused = error
+                await self._go_back()
         except BaseException as error:
             self._fail_merging(error)
             raise
@@ -246,6 +273,23 @@ class Journal:
             self._in_flight = False
             if self._merging:
                 self._start_merged()
+        if refused is not None:
+            raise refused
+
+    async def _go_back(self) -> None:
+        """Takes the state back to the journal after a refusal that does not end the run; its lease is still held.
+
+        Until it is there the other calls of the batch see the old one, and nothing is written.
+        """
+        try:
+            _, cancelled = await settled(self._reread())
+        except BaseException:
+            self.actor.forget()
+            raise
+        task = asyncio.current_task()
+        if cancelled is not None or (task is not None and task.cancelling()):
+            # One that came during the commit was not passed on, as an error had come of it.
+            raise asyncio.CancelledError
 
     def _fail_merging(self, error: BaseException) -> None:
         """What waits to be written after a commit that failed cannot be written either."""
@@ -333,6 +377,8 @@ class Journal:
 
     def _lost(self, error: BaseException) -> None:
         """The state is ahead of the journal now; whoever goes on reads it anew."""
+        if isinstance(error, call_errors.OnCommitError):
+            return  # `_in_line` does, in the same run
         self.actor.forget()
         if isinstance(error, InboxMovedError):
             self.actor.inbox_seq = max(self.actor.inbox_seq, error.inbox_seq)

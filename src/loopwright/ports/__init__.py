@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .store_transfer import StoreTransfer
     from .store_upkeep import StoreUpkeep
     from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
+    from .transaction_work import OnCommit, TransactionCursor, TransactionHost
     from .wake_source import WakeSource
 
 _HOME = {
@@ -42,6 +43,7 @@ _HOME = {
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
     "NewSession": "store",
+    "OnCommit": "transaction_work",
     "RealAmbient": "ambient",
     "SchemaPolicy": "schema_policy",
     "SessionQuery": "store",
@@ -56,6 +58,8 @@ _HOME = {
     "ToolContext": "tool",
     "ToolDefinition": "tool",
     "ToolSource": "tool",
+    "TransactionCursor": "transaction_work",
+    "TransactionHost": "transaction_work",
     "Transition": "store",
     "UnknownOutcome": "tool",
     "WakeSource": "wake_source",
@@ -77,6 +81,7 @@ __all__ = [
     "LLMService",
     "LLMStreamChunk",
     "NewSession",
+    "OnCommit",
     "RealAmbient",
     "SchemaPolicy",
     "SessionQuery",
@@ -91,6 +96,8 @@ __all__ = [
     "ToolContext",
     "ToolDefinition",
     "ToolSource",
+    "TransactionCursor",
+    "TransactionHost",
     "Transition",
     "UnknownOutcome",
     "WakeSource",

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec import structs
 
 from ..model.errors import (
+    ConfigError,
     InvariantError,
     SessionExistsError,
     SessionGoneError,
@@ -40,6 +41,7 @@ from ..ports.store import (
     Op,
     PutItem,
     PutTimer,
+    RunInside,
     SessionQuery,
     StoredRecord,
     TakeItems,
@@ -51,6 +53,8 @@ from .guard import check
 
 WAITING: Final = -1
 """The position of an inbox item that nobody took yet."""
+
+NO_TRANSACTIONS: Final = "on_commit needs a database: a store in memory has no transaction to take part in"
 
 UNLEASED_OPS: Final = (PutItem, PutTimer, DropTimer)
 """What may ride with an enqueue."""
@@ -103,6 +107,9 @@ def stored(records: Sequence[EncodedRecord], start: int) -> list[StoredRecord]:
 
 class MemoryRules:
     """One owner's calls on shared data. Every method is atomic: it checks first and changes after."""
+
+    has_transactions: ClassVar[bool] = False
+    """Whether somebody carries out `RunInside` in the transaction that these changes are written in."""
 
     def __init__(self, data: SharedData, owner: str) -> None:
         self._data = data
@@ -178,6 +185,8 @@ class MemoryRules:
                 seen.add(op.item_id)
             elif isinstance(op, DropSession) and op.session_id in self._data.sessions:
                 self._check_drop(op.session_id, data.head.session_id)
+            elif isinstance(op, RunInside) and not self.has_transactions:
+                raise ConfigError(NO_TRANSACTIONS)
             if not fits:
                 raise SessionMovedError(data.head.session_id, expected=transition.expect, actual=data.head.position)
 
@@ -210,6 +219,8 @@ class MemoryRules:
             case DropTimer(timer_id):
                 data.paused.discard(timer_id)
                 data.timers.pop(timer_id, None)
+            case RunInside():
+                pass  # where there are transactions, whoever writes this one carries it out
 
     def read(self, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
         """See `Store.read`."""

@@ -150,6 +150,9 @@ class PostgresStatements(Struct, frozen=True):
     BEGIN: str = "BEGIN ISOLATION LEVEL READ COMMITTED"
     COMMIT: str = "COMMIT"
     ROLLBACK: str = "ROLLBACK"
+    WORK_BEGIN: str = "SET LOCAL statement_timeout = 2000"
+    WORK_DONE: str = "SET CONSTRAINTS ALL IMMEDIATE; SET LOCAL statement_timeout = 0"
+    WORK_OVER: str = ""
     BEGIN_READ: str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
     # --- a batch -------------------------------------------------------------------------------------------------------
