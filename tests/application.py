@@ -37,11 +37,7 @@ class Application:
         """The rows of the last of some statements; each is committed."""
         rows: Sequence[Any] = ()
         if self.kind == "sqlite":
-            connection = apsw.Connection(self.dsn)
-            connection.set_busy_timeout(10_000)
-            for statement in statements:
-                rows = connection.execute(statement).fetchall()
-            connection.close()
+            rows = self.ask_file(*statements)
         elif self.kind == "postgres":
             server = await asyncpg.connect(self.dsn)
             for statement in statements:
@@ -50,6 +46,16 @@ class Application:
         else:
             rows = await self._ask_mariadb(statements)
         return [tuple(row) for row in rows]
+
+    def ask_file(self, *statements: str) -> list[tuple[Any, ...]]:
+        """`ask` for SQLite, also where an event loop is not at hand."""
+        rows: list[tuple[Any, ...]] = []
+        connection = apsw.Connection(self.dsn)
+        connection.set_busy_timeout(10_000)
+        for statement in statements:
+            rows = connection.execute(statement).fetchall()
+        connection.close()
+        return rows
 
     async def _ask_mariadb(self, statements: Sequence[str]) -> Sequence[Any]:
         parts = urlsplit(self.dsn)

@@ -51,7 +51,12 @@ def run_inside(connection: apsw.Connection, op: RunInside) -> None:
             raise UsageError("a statement before this one undid the transaction")
         before = connection.total_changes()
         # Not from the cache: a statement of ours that is spelled the same was prepared without asking `_judged`.
-        found: Any = native.execute(statement, values or None, can_cache=False)  # pyright: ignore[reportUnknownMemberType]
+        try:
+            found: Any = native.execute(statement, values or None, can_cache=False)  # pyright: ignore[reportUnknownMemberType]
+        except apsw.AuthError as error:
+            raise UsageError(
+                f"on_commit reads and writes data in tables of your own, nothing else ({error})"
+            ) from error
         rows: list[tuple[Any, ...]] = found.fetchall()
         return rows, len(rows) if connection.total_changes() == before else connection.changes()
 

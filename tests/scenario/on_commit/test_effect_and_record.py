@@ -277,11 +277,15 @@ async def an_async_function(cursor: TransactionCursor) -> None:
     cursor.execute("DELETE FROM orders")
 
 
+def answers_a_coroutine(cursor: TransactionCursor) -> object:
+    return an_async_function(cursor)
+
+
 @pytest.mark.parametrize(
     "work, effect, says",
     [
         (an_async_function, "idempotent", "synchronous"),
-        (lambda cursor: an_async_function(cursor), "idempotent", "not synchronous"),
+        (answers_a_coroutine, "idempotent", "not synchronous"),
         (print, "pure", "declared pure"),
     ],
     ids=["coroutine function", "coroutine", "pure tool"],
