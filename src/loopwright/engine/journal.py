@@ -63,8 +63,10 @@ from .kernel import Kernel
 
 if TYPE_CHECKING:
     from ..model import call_errors
+    from . import taking_back
 else:
     call_errors = Late("loopwright.model.call_errors")
+    taking_back = Late("loopwright.engine.taking_back")
 
 T = TypeVar("T")
 
@@ -137,21 +139,15 @@ class Journal:
                 f"session {self.session_id!r} is at {head.position}, this process knows {behind} records;"
                 " a backup was restored or writes were lost: check before you go on"
             )
-        await self._read(head)
+        # No further than the head that was seen: what it says about the lease belongs to exactly these records.
+        length = head.position - head.window_start
+        stored = await store.read(self.session_id, after=head.window_start, limit=length)
+        self.actor.state = await resumed_state(self.session_id, stored)
         self.actor.inbox_seq = max(self.actor.inbox_seq, head.inbox_seq)
         self.actor.inbox_seen = head.inbox_seq if not found.waiting else min(i.seq for i in found.waiting) - 1
         self.takeovers = head.takeovers
         self.format = head.min_format
         return head
-
-    async def _reread(self) -> None:
-        await self._read((await self.kernel.store.lookup(self.session_id)).head)
-
-    async def _read(self, head: Head) -> None:
-        # No further than the head that was seen: what it says about the lease belongs to exactly these records.
-        length = head.position - head.window_start
-        stored = await self.kernel.store.read(self.session_id, after=head.window_start, limit=length)
-        self.actor.state = await resumed_state(self.session_id, stored)
 
     async def waiting(self) -> tuple[InboxItem, ...]:
         """Inbox items not taken yet."""
@@ -242,20 +238,14 @@ class Journal:
             return
         await self._in_line(records, sync=False)
 
-    async def alone(self, records: Sequence[Record]) -> None:
-        """A synced commit of its own while others of this session may be under way: it takes its place in line."""
-        while self._in_flight:
-            await self.append(())
-        await self._in_line(records, sync=True)
+    async def alone(self, records: Sequence[Record], work: RunInside | None = None) -> None:
+        """A commit of its own while others of this session may be under way, in its place in line: synced, or with `work`.
 
-    async def with_work(self, records: Sequence[Record], work: RunInside) -> None:
-        """Like `append`, in a commit of its own with what a tool does inside of it.
-
-        Raises `OnCommitError` when that failed: nothing was written, the state is as before, and the run can go on.
+        Raises `OnCommitError` when the work failed: nothing was written, the state is as before and the run can go on.
         """
         while self._in_flight:
             await self.append(())
-        await self._in_line(records, sync=False, ops=(work,))
+        await self._in_line(records, sync=work is None, ops=() if work is None else (work,))
 
     async def _in_line(self, records: Sequence[Record], *, sync: bool, ops: tuple[Op, ...] = ()) -> None:
         self._in_flight = True
@@ -265,7 +255,7 @@ class Journal:
                 await self.commit(records, sync=sync, ops=ops)
             except call_errors.OnCommitError as error:
                 refused = error
-                await self._go_back()
+                await taking_back.take_back(self)
         except BaseException as error:
             self._fail_merging(error)
             raise
@@ -275,21 +265,6 @@ class Journal:
                 self._start_merged()
         if refused is not None:
             raise refused
-
-    async def _go_back(self) -> None:
-        """Takes the state back to the journal after a refusal that does not end the run; its lease is still held.
-
-        Until it is there the other calls of the batch see the old one, and nothing is written.
-        """
-        try:
-            _, cancelled = await settled(self._reread())
-        except BaseException:
-            self.actor.forget()
-            raise
-        task = asyncio.current_task()
-        if cancelled is not None or (task is not None and task.cancelling()):
-            # One that came during the commit was not passed on, as an error had come of it.
-            raise asyncio.CancelledError
 
     def _fail_merging(self, error: BaseException) -> None:
         """What waits to be written after a commit that failed cannot be written either."""

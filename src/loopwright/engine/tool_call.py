@@ -389,7 +389,7 @@ class ToolRun:
         )
         records = [*self._riders(), *(also or ()), finished]
         if works:
-            await run.journal.with_work(records, RunInside(self.call.call.id, works))
+            await run.journal.alone(records, RunInside(self.call.call.id, works))
         else:
             await run.journal.append(records)
         text = content_text(content)
