@@ -14,7 +14,7 @@ from tests.application import Application
 from tests.contract.stores.server_cuts import cut_all
 from tests.scenario.conftest import Stage, asked
 from tests.scenario.on_commit.test_effect_and_record import ORDERS, finished, order_tool, orders
-from tests.waiting import until
+from tests.waiting import next_turn, until
 
 from loopwright import StatefulAgentLoop, ToolContext, tool
 from loopwright.model.records import ToolFinished
@@ -142,7 +142,7 @@ async def test_a_send_cancelled_while_its_work_fails_ends_as_cancelled(app: Appl
     def cancel_and_fail(_: TransactionCursor) -> None:
         here.call_soon_threadsafe(sending.cancel)
         if threading.current_thread() is not threading.main_thread():
-            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), here).result()
+            asyncio.run_coroutine_threadsafe(next_turn(), here).result()
         raise ValueError("no")
 
     loop = stage.loop(calls(("order", {})), tools=[order_tool(cancel_and_fail)])
