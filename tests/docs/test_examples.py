@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 MAX_LINES = 60
-MAX_FILES = 12
+MAX_FILES = 20
 
 SAYS = {
     "approval_hook": [
@@ -29,6 +29,12 @@ SAYS = {
     ],
     "host_tools": ["pending_tools | pick_color {'title': 'Background'}", "completed | It will be dark green."],
     "once_and_reconcile": ["ended with -9", "completed | The tool said: paid (the bank confirms it)", "payments: 1"],
+    "order_in_the_commit": [
+        "the first process ended with -9",
+        "completed | The tool: the on_commit work of call",
+        "ValueError: lamp is sold out",
+        "orders: [('lamp',)]",
+    ],
     "own_model": ["GOOD MORNING | 24 tokens"],
     "quickstart": ["completed | How is the weather in Porto?"],
     "streaming_events": ["Let me add.", "-> add({'a': 2, 'b': 40})\n<- 42", "It is 42.", "completed after 2 rounds"],

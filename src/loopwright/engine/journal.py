@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -54,6 +54,7 @@ from ..ports.store import (
     InboxItem,
     Lease,
     Op,
+    RunInside,
     Status,
     StoredRecord,
     TakeItems,
@@ -65,8 +66,14 @@ from .kernel import Kernel
 
 if TYPE_CHECKING:
     from ..core import chain
+    from ..model import call_errors
+    from . import taking_back
 else:
     chain = Late("loopwright.core.chain")
+    call_errors = Late("loopwright.model.call_errors")
+    taking_back = Late("loopwright.engine.taking_back")
+
+T = TypeVar("T")
 
 POISON_LIMIT = 5
 """Takeovers without progress after which a session is not tried again."""
@@ -234,16 +241,24 @@ class Journal:
             return
         await self._in_line(records, sync=False)
 
-    async def alone(self, records: Sequence[Record]) -> None:
-        """A synced commit of its own while others of this session may be under way: it takes its place in line."""
+    async def alone(self, records: Sequence[Record], work: RunInside | None = None) -> None:
+        """A commit of its own while others of this session may be under way, in its place in line: synced, or with `work`.
+
+        Raises `OnCommitError` when the work failed: nothing was written, the state is as before and the run can go on.
+        """
         while self._in_flight:
             await self.append(())
-        await self._in_line(records, sync=True)
+        await self._in_line(records, sync=work is None, ops=() if work is None else (work,))
 
-    async def _in_line(self, records: Sequence[Record], *, sync: bool) -> None:
+    async def _in_line(self, records: Sequence[Record], *, sync: bool, ops: tuple[Op, ...] = ()) -> None:
         self._in_flight = True
+        refused: Exception | None = None
         try:
-            await self.commit(records, sync=sync)
+            try:
+                await self.commit(records, sync=sync, ops=ops)
+            except call_errors.OnCommitError as error:
+                refused = error
+                await taking_back.take_back(self)
         except BaseException as error:
             self._fail_merging(error)
             raise
@@ -251,6 +266,8 @@ class Journal:
             self._in_flight = False
             if self._merging:
                 self._start_merged()
+        if refused is not None:
+            raise refused
 
     def _fail_merging(self, error: BaseException) -> None:
         """What waits to be written after a commit that failed cannot be written either."""
@@ -341,6 +358,8 @@ class Journal:
 
     def _lost(self, error: BaseException) -> None:
         """The state is ahead of the journal now; whoever goes on reads it anew."""
+        if isinstance(error, call_errors.OnCommitError):
+            return  # `_in_line` does, in the same run
         self.actor.forget()
         if isinstance(error, InboxMovedError):
             self.actor.inbox_seq = max(self.actor.inbox_seq, error.inbox_seq)

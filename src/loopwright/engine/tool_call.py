@@ -12,11 +12,12 @@ from typing import Any
 
 from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, as_data, idempotency_key, text_of
 from ..core.state import OpenCall
-from ..model.call_errors import ToolFailure, ToolValidationError
-from ..model.errors import LoopwrightError, SessionFencedError, ToolNotFound
+from ..model.call_errors import OnCommitError, ToolFailure, ToolValidationError
+from ..model.errors import ConfigError, LoopwrightError, SessionFencedError, ToolNotFound, UsageError
 from ..model.event_types import AgentEventType
 from ..model.messages import content_text
 from ..model.records import (
+    Effect,
     Interaction,
     QuestionAsked,
     Record,
@@ -27,7 +28,9 @@ from ..model.records import (
 )
 from ..ports.cancellation import CancellationToken
 from ..ports.hook import HookDirective, HookPoint, ToolAfterContext, ToolBeforeContext, ToolErrorContext
+from ..ports.store import RunInside
 from ..ports.tool import InputNeeded, Reconcile, ToolDefinition, ToolHandlerResult, UnknownOutcome
+from ..ports.transaction_work import OnCommit, TransactionHost
 from ..prompts import prompt
 from .outputs import within_limit
 from .running import RunContext
@@ -39,8 +42,11 @@ class HandlerContext:
     """What a handler gets; see `ports.tool.ToolContext` for the promises."""
 
     __slots__ = (
+        "_effect",
+        "_is_over",
         "_run",
         "_token",
+        "_works",
         "call_id",
         "idempotency_key",
         "round_index",
@@ -49,9 +55,12 @@ class HandlerContext:
         "tool_name",
     )
 
-    def __init__(self, run: RunContext, call: OpenCall, name: str, key: str) -> None:
+    def __init__(self, run: RunContext, call: OpenCall, name: str, key: str, effect: Effect) -> None:
         self._run = run
         self._token: CancellationToken | None = None
+        self._effect = effect
+        self._works: tuple[OnCommit, ...] = ()
+        self._is_over = False
         self.session_id = run.session_id
         self.call_id = call.call.id
         self.tool_name = name
@@ -74,6 +83,23 @@ class HandlerContext:
             raise ToolFailure(f"no stored output {artifact_id!r} in this session")
         text = (await store.read_artifact(artifact_id)).decode("utf-8", "surrogatepass")
         return text[offset : offset + limit]
+
+    def on_commit(self, fn: OnCommit) -> None:
+        """Work for the transaction that records the result."""
+        if self._is_over:
+            raise UsageError(f"on_commit of call {self.call_id!r} came after its handler had ended; nothing was noted")
+        if self._effect == "pure":
+            raise ConfigError(f"tool {self.tool_name!r} is declared pure and must not write; declare it idempotent")
+        if inspect.iscoroutinefunction(fn):
+            raise ConfigError(f"on_commit of {self.tool_name!r} takes a synchronous function: it runs inside a commit")
+        if not isinstance(self._run.kernel.store, TransactionHost):
+            raise ConfigError("on_commit needs a store with transactions: SQLite, PostgreSQL, MySQL or MariaDB")
+        self._works = (*self._works, fn)
+
+    def leave(self) -> tuple[OnCommit, ...]:
+        """The handler has ended: what it wants done with its result."""
+        self._is_over = True
+        return self._works
 
 
 class ToolRun:
@@ -197,7 +223,7 @@ class ToolRun:
         run.emit(AgentEventType.TOOL_CALL_STARTED, self.call.call.id, self.name, self.arguments)
         limit = tool.timeout_s or run.kernel.config.tool_timeout_s
         for last in (False, True):
-            context = HandlerContext(run, self.call, self.name, self.key)
+            context = HandlerContext(run, self.call, self.name, self.key, tool.effect)
             try:
                 run.kernel.ambient.reach(f"tool.before:{self.name}")
                 raced = await race(
@@ -211,11 +237,13 @@ class ToolRun:
             except SessionFencedError:
                 raise
             except Exception as error:  # noqa: BLE001 - the tool boundary: any failure is an answer for the model
+                context.leave()
                 if await self._failed(error, last=last):
                     return None
                 continue
+            works = context.leave()
             if isinstance(raced, Won):
-                return await self._returned(raced.value)
+                return await self._returned(raced.value, works)
             context.cancellation.cancel("the call was stopped")
             return await self._left(raced, limit)
         return None
@@ -232,12 +260,22 @@ class ToolRun:
         except SystemExit as leaving:
             raise RuntimeError(f"the handler tried to end the process ({leaving})") from leaving
 
-    async def _returned(self, value: Any) -> None:
+    async def _returned(self, value: Any, works: tuple[OnCommit, ...] = ()) -> None:
         if isinstance(value, InputNeeded):
+            if works:
+                both = UsageError(f"{self.name} asked a person and used on_commit; it can have only one of them")
+                await self._failed(both, last=True)
+                return None
             return await self.ask(value)
+        status: ResultStatus = "finished"
+        data: Any = None
         if isinstance(value, ToolHandlerResult):
-            return await self.answer("finished" if value.ok else "failed", value.content, data=as_data(value.data))
-        return await self.answer("finished", as_content(value))
+            status, value, data = "finished" if value.ok else "failed", value.content, as_data(value.data)
+        try:
+            return await self.answer(status, as_content(value), data=data, works=works)
+        except OnCommitError as error:
+            await self._failed(error, last=True)
+            return None
 
     async def _failed(self, error: Exception, *, last: bool) -> bool:
         """The handler raised; False when a hook wants it called once more."""
@@ -308,13 +346,21 @@ class ToolRun:
         return await self.answer("uncertain", prompt("uncertain"))
 
     def _riders(self) -> list[Record]:
-        intent, self.intent = self.intent, None
-        return [intent] if intent is not None else []
+        return [self.intent] if self.intent is not None else []
 
     async def answer(
-        self, status: ResultStatus, content: Any, *, data: Any = None, also: list[Record] | None = None
+        self,
+        status: ResultStatus,
+        content: Any,
+        *,
+        data: Any = None,
+        also: list[Record] | None = None,
+        works: tuple[OnCommit, ...] = (),
     ) -> None:
-        """Makes the result durable, cut to its limit, after the hooks saw it."""
+        """Makes the result durable, cut to its limit, after the hooks saw it.
+
+        Raises `OnCommitError` when `works` failed: the call is as open as before.
+        """
         content = as_content(content)  # hooks and handlers may hand in anything
         run = self.run_context
         failed = status not in ("finished", "answered")
@@ -341,7 +387,11 @@ class ToolRun:
         finished = ToolFinished(
             self.call.call.id, self.name, status, content, data=data, key=self.key, artifact_id=artifact_id
         )
-        await run.journal.append([*self._riders(), *(also or ()), finished])
+        records = [*self._riders(), *(also or ()), finished]
+        if works:
+            await run.journal.alone(records, RunInside(self.call.call.id, works))
+        else:
+            await run.journal.append(records)
         text = content_text(content)
         duration = run.kernel.ambient.monotonic() - self.began
         if failed:

@@ -64,6 +64,18 @@ class SpecValidationError(UsageError):
         super().__init__(f"{field}: " + "; ".join(self.problems))
 
 
+class OnCommitError(RunError):
+    """What a tool wanted done with its result failed or took too long; nothing of that transition was stored."""
+
+    code = "tool.on_commit"
+
+    def __init__(self, call_id: str, why: str, *, limit_s: float | None = None) -> None:
+        self.call_id = call_id
+        self.limit_s = limit_s
+        """The limit when the work took longer; None when it failed."""
+        super().__init__(f"the on_commit work of call {call_id!r} failed, nothing of it was stored: {why}")
+
+
 class ToolFailure(RunError):
     """Raise it in a handler: the message goes to the model as a failed result, without a traceback."""
 

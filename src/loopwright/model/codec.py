@@ -102,11 +102,13 @@ def _decoder(kind: str) -> msgspec.json.Decoder[Record]:
 
 
 def _decode_slowly(body: bytes, as_type: Any) -> Any:
-    if body.startswith(SEALED):
-        raise StoreCorruptError("it is encrypted: open the store with its keys (`EncryptedStore`, LOOPWRIGHT_KEY_FILE)")
     try:
         value = _json.loads(body)
     except (ValueError, TypeError) as error:
+        if isinstance(body, bytes) and body.startswith(SEALED):  # pyright: ignore[reportUnnecessaryIsInstance] - damaged rows
+            raise StoreCorruptError(
+                "it is encrypted: open the store with its keys (`EncryptedStore`, LOOPWRIGHT_KEY_FILE)"
+            ) from None
         raise StoreCorruptError(f"stored bytes are not JSON: {error}") from error
     return _convert(value, as_type)
 

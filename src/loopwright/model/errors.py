@@ -52,7 +52,8 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── HookFailedError              hook.failed
     │   ├── StructuredOutputError        output.invalid
     │   ├── PoisonedError                session.poisoned
-    │   └── ToolFailure                  tool.failed   (calls)
+    │   ├── ToolFailure                  tool.failed   (calls)
+    │   └── OnCommitError                tool.on_commit   (calls)
     └── InvariantError                   bug.invariant    (a fault of ours: please report it)
 
 Owns: these classes, their codes and their facts. Must not know: anything else. Read next: `records.py`.

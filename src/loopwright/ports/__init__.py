@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .store_transfer import StoreTransfer
     from .store_upkeep import StoreUpkeep
     from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
+    from .transaction_work import OnCommit, TransactionCursor, TransactionHost
     from .wake_source import WakeSource
 
 _HOME = {
@@ -44,6 +45,7 @@ _HOME = {
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
     "NewSession": "store",
+    "OnCommit": "transaction_work",
     "RealAmbient": "ambient",
     "SchemaPolicy": "schema_policy",
     "SealedStore": "sealing",
@@ -60,6 +62,8 @@ _HOME = {
     "ToolContext": "tool",
     "ToolDefinition": "tool",
     "ToolSource": "tool",
+    "TransactionCursor": "transaction_work",
+    "TransactionHost": "transaction_work",
     "Transition": "store",
     "UnknownOutcome": "tool",
     "WakeSource": "wake_source",
@@ -82,6 +86,7 @@ __all__ = [
     "LLMService",
     "LLMStreamChunk",
     "NewSession",
+    "OnCommit",
     "RealAmbient",
     "SchemaPolicy",
     "SealedStore",
@@ -98,6 +103,8 @@ __all__ = [
     "ToolContext",
     "ToolDefinition",
     "ToolSource",
+    "TransactionCursor",
+    "TransactionHost",
     "Transition",
     "UnknownOutcome",
     "WakeSource",

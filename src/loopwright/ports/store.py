@@ -8,11 +8,14 @@ Read next: `stores/memory.py` (the model of correctness), then `testing/store_su
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from ..model.usage import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from .transaction_work import OnCommit
 
 Status = Literal["idle", "running", "waiting"]
 """idle: no open send; running: a send is open, whoever holds the lease continues it; waiting: it waits for a person or a host."""
@@ -192,7 +195,21 @@ class DropTimer(Struct, frozen=True, gc=False, tag="drop_timer"):
     timer_id: str
 
 
-Op: TypeAlias = TakeItems | MarkItem | PutItem | CreateSession | DropSession | PutTimer | DropTimer
+class RunInside(Struct, frozen=True, tag="run_inside"):
+    """Work of a tool, done after all checks in the transaction that this transition is written in.
+
+    Only a `TransactionHost` (`transaction_work.py`) does it; another store raises `ConfigError`. Work that raises, breaks a
+    rule of its cursor or takes too long is `OnCommitError`: nothing of the transition was written, others are as they
+    were offered. A transaction that is tried again calls the work again, on a clean one.
+    """
+
+    call_id: str
+    """The tool call whose result this transition records."""
+    works: tuple[OnCommit, ...]
+    """In order, all with one cursor."""
+
+
+Op: TypeAlias = TakeItems | MarkItem | PutItem | CreateSession | DropSession | PutTimer | DropTimer | RunInside
 """What must be atomic with a transition. A new need is a new variant, never another method."""
 
 
@@ -323,7 +340,7 @@ class Store(Protocol):
         Checks in this order, each without having written anything: `SessionNotFoundError`/`SessionGoneError`;
         for `Acquire`: a live foreign owner is `SessionBusyError`; for `Lease`: another epoch or token is
         `SessionFencedError`; another position is `SessionMovedError`; `if_inbox` differs: `InboxMovedError`;
-        an item of `TakeItems` not waiting: `SessionMovedError`.
+        an item of `TakeItems` not waiting: `SessionMovedError`. Then the work of `RunInside`: `OnCommitError`.
         An acquire from an expired or dead owner counts one takeover; `head.progress` resets the count first
         unless it is the acquire itself.
         Order: transitions offered earlier by one task are applied earlier. Cost: one short write transaction,

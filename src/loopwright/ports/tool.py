@@ -7,7 +7,7 @@ Read next: `tools/decorator.py`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
@@ -15,6 +15,9 @@ from ..model.messages import FilePart, ImagePart, TextPart
 from ..model.records import Effect
 from ..model.specs import ToolSpec
 from .cancellation import CancellationToken
+
+if TYPE_CHECKING:
+    from .transaction_work import OnCommit
 
 
 class ToolHandlerResult(Struct, frozen=True):
@@ -80,6 +83,18 @@ class ToolContext(Protocol):
 
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
         """Characters of a stored tool output of this session; "" past its end; `ToolFailure` for an unknown id."""
+        ...
+
+    def on_commit(self, fn: OnCommit) -> None:
+        """Runs `fn(cursor)` inside the transaction that records this call's result: both are stored, or neither.
+
+        Takes effect when the handler returns, whatever it returns; when it raises, is stopped or runs out of time, `fn`
+        is never called. Several are called in the order of these calls. An error of `fn` is the call's result instead,
+        and nothing that `fn` or the others wrote stays. `fn` may be called more than once and commits once; see
+        `OnCommit` for what it may do. Raises: `ConfigError` when the store has no transactions to take part in, the
+        tool is declared `pure`, or `fn` is a coroutine function; `UsageError` after the handler has returned.
+        Concurrency: from the handler's task or thread.
+        """
         ...
 
 

@@ -46,6 +46,7 @@ from ..ports.store import (
 from ..ports.store_admin import SessionStore, StoreProblem, UncertainCall
 from ..ports.store_transfer import Inventory, SessionImage
 from ..ports.store_upkeep import Reclaimed, StoreFigures
+from ..ports.transaction_work import TransactionHost
 from ..ports.wake_source import WakeSource
 from .encrypted_artifacts import (
     LONGEST_START,
@@ -85,6 +86,8 @@ class EncryptedStore:
         self._sealer = Sealer(keys, plain)
         self._seal, self._open = Sealing(self._sealer), Opening(self._sealer)
         self._left_out: set[tuple[str, str]] = set()
+        if isinstance(inner, TransactionHost):  # a store of which that is not so must not look like one
+            self.on_commit_limit_s = inner.on_commit_limit_s
 
     @property
     def identity(self) -> str:

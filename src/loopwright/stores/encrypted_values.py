@@ -29,6 +29,7 @@ from ..ports.store import (
     Op,
     PutItem,
     PutTimer,
+    RunInside,
     StoredRecord,
     TakeItems,
     Transition,
@@ -101,7 +102,9 @@ class Sealing:
                 return CreateSession(self.new_session(session))
             case PutTimer(timer_id, due_at, body):
                 return PutTimer(timer_id, due_at, self._body(_timer(session_id, timer_id), body))
-            case TakeItems() | MarkItem() | DropSession() | DropTimer():  # by name: a new one must not pass unseen
+            case (
+                TakeItems() | MarkItem() | DropSession() | DropTimer() | RunInside()
+            ):  # by name: a new one must not pass unseen
                 return op
 
     def _body(self, place: SealedPlace, body: bytes) -> bytes:

@@ -7,11 +7,12 @@ Read next: `sqlite_writes.py`, which does the same with statements.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec import structs
 
 from ..model.errors import (
+    ConfigError,
     InvariantError,
     SessionExistsError,
     SessionMovedError,
@@ -35,6 +36,7 @@ from ..ports.store import (
     Op,
     PutItem,
     PutTimer,
+    RunInside,
     SessionQuery,
     StoredRecord,
     TakeItems,
@@ -44,6 +46,8 @@ from . import memory_forks, ownership
 from .derived import fresh_head
 from .guard import check
 from .memory_data import WAITING, SessionData, SharedData
+
+NO_TRANSACTIONS: Final = "on_commit needs a database: a store in memory has no transaction to take part in"
 
 UNLEASED_OPS: Final = (PutItem, PutTimer, DropTimer)
 """What may ride with an enqueue."""
@@ -56,6 +60,9 @@ def stored(records: Sequence[EncodedRecord], start: int) -> list[StoredRecord]:
 
 class MemoryRules:
     """One owner's calls on shared data. Every method is atomic: it checks first and changes after."""
+
+    has_transactions: ClassVar[bool] = False
+    """Whether somebody carries out `RunInside` in the transaction that these changes are written in."""
 
     def __init__(self, data: SharedData, owner: str) -> None:
         self._data = data
@@ -133,6 +140,8 @@ class MemoryRules:
                 self._check_drop(op.session_id, data.head.session_id)
             elif isinstance(op, CreateSession):
                 memory_forks.with_root(self._data, op.session)
+            elif isinstance(op, RunInside) and not self.has_transactions:
+                raise ConfigError(NO_TRANSACTIONS)
             if not fits:
                 raise SessionMovedError(data.head.session_id, expected=transition.expect, actual=data.head.position)
 
@@ -166,6 +175,8 @@ class MemoryRules:
             case DropTimer(timer_id):
                 data.paused.discard(timer_id)
                 data.timers.pop(timer_id, None)
+            case RunInside():
+                pass  # where there are transactions, whoever writes this one carries it out
 
     def read(self, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
         """See `Store.read`."""

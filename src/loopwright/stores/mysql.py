@@ -62,10 +62,12 @@ _LOST: Final = frozenset({
 })  # fmt: skip
 _AGAIN: Final = frozenset({
     1020,  # record has changed since last read
-    1062,  # duplicate key
-    1205,  # lock wait timeout
     1213,  # deadlock
     1317,  # query was interrupted
+})  # fmt: skip
+_TAKEN: Final = frozenset({
+    1062,  # duplicate key
+    1205,  # lock wait timeout
     3572,  # lock not available
 })  # fmt: skip
 
@@ -92,6 +94,14 @@ class MysqlConnection:
         for text in filled_many(statement, rows):
             await self._sent(text)
 
+    async def foreign(self, statement: str, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], int]:
+        """See `ServerConnection.foreign`; marks are `%s`."""
+        async with self._connection.cursor() as cursor:
+            text = cursor.mogrify(statement, tuple(values)) if values else statement
+            self._check_size(len(text.encode()))
+            await cursor.execute(text)
+            return [tuple(row) for row in await cursor.fetchall() or ()], cursor.rowcount
+
     async def close(self) -> None:
         """See `ServerConnection.close`."""
         try:
@@ -109,17 +119,20 @@ class MysqlConnection:
 
     async def _sent(self, text: bytes) -> Sequence[Sequence[Any]]:
         """The rows of the first statement in `text`; the answers of all are waited for."""
-        if 0 < self.largest <= len(text):
-            raise StoreError(
-                f"a value needs a statement of {len(text)} bytes, and the server takes {self.largest};"
-                " nothing was written; raise max_allowed_packet on the server"
-            )
+        self._check_size(len(text))
         async with self._connection.cursor() as cursor:
             await cursor.execute(text)
             found: Sequence[Sequence[Any]] = await cursor.fetchall()
             while await cursor.nextset():
                 pass
         return found
+
+    def _check_size(self, size: int) -> None:
+        if 0 < self.largest <= size:
+            raise StoreError(
+                f"a value needs a statement of {size} bytes, and the server takes {self.largest};"
+                " nothing was written; raise max_allowed_packet on the server"
+            )
 
 
 class MysqlDialect:
@@ -206,6 +219,8 @@ class MysqlDialect:
         code = _code(error)
         if code in _AGAIN:
             return Remedy.AGAIN
+        if code in _TAKEN:
+            return Remedy.TAKEN
         return Remedy.LOST if code in _LOST else Remedy.FINAL
 
     def translate(self, error: BaseException) -> LoopwrightError:

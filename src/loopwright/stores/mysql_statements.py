@@ -172,6 +172,16 @@ class MysqlStatements(Struct, frozen=True):
     BEGIN_DURABLE: str = BEGIN
     COMMIT: str = "COMMIT"
     ROLLBACK: str = "ROLLBACK"
+    # MariaDB knows the first setting and reads only its own kind of comment; MySQL has the second, for SELECT alone.
+    WORK_BEGIN: str = (
+        "SET SESSION innodb_lock_wait_timeout = 2 /*M!100600 , max_statement_time = 2 */"
+        " /*!80000 , max_execution_time = 2000 */"
+    )
+    WORK_DONE: str = ""
+    WORK_OVER: str = (
+        "SET SESSION innodb_lock_wait_timeout = 10 /*M!100600 , max_statement_time = 0 */"
+        " /*!80000 , max_execution_time = 0 */"
+    )
     BEGIN_READ: str = (
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
     )

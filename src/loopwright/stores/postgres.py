@@ -46,6 +46,8 @@ _LOST: Final = (
 _AGAIN: Final = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
+)
+_TAKEN: Final = (
     asyncpg.UniqueViolationError,
     asyncpg.LockNotAvailableError,
 )
@@ -69,6 +71,13 @@ class PostgresConnection:
     async def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """See `ServerConnection.run_many`; pipelined, one round trip."""
         await self._connection.executemany(statement, [[_value_in(value) for value in row] for row in rows])
+
+    async def foreign(self, statement: str, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], int]:
+        """See `ServerConnection.foreign`; marks are `$1`."""
+        prepared = await self._connection.prepare(statement)
+        rows = [tuple(row) for row in await prepared.fetch(*values)]
+        count = prepared.get_statusmsg().rpartition(" ")[2]
+        return rows, int(count) if count.isdigit() else len(rows)
 
     async def close(self) -> None:
         """See `ServerConnection.close`."""
@@ -149,6 +158,8 @@ class PostgresDialect:
         """See `ServerDialect.fault`."""
         if isinstance(error, _AGAIN):
             return Remedy.AGAIN
+        if isinstance(error, _TAKEN):
+            return Remedy.TAKEN
         return Remedy.LOST if isinstance(error, _LOST) else Remedy.FINAL
 
     def translate(self, error: BaseException) -> LoopwrightError:

@@ -201,6 +201,9 @@ class PostgresStatements(Struct, frozen=True):
     BEGIN_DURABLE: str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on"
     COMMIT: str = "COMMIT"
     ROLLBACK: str = "ROLLBACK"
+    WORK_BEGIN: str = "SET LOCAL statement_timeout = 2000"
+    WORK_DONE: str = "SET CONSTRAINTS ALL IMMEDIATE; SET LOCAL statement_timeout = 0"
+    WORK_OVER: str = ""
     BEGIN_READ: str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
     # --- a batch -------------------------------------------------------------------------------------------------------

@@ -59,8 +59,11 @@ from .slices import slices
 
 if TYPE_CHECKING:
     import hashlib
+
+    from . import server_work
 else:
     hashlib = Late("hashlib")
+    server_work = Late("loopwright.stores.server_work")
 
 T = TypeVar("T")
 
@@ -112,6 +115,11 @@ class ServerStore(ServerUpkeep):
     def owner(self) -> str:
         """Process id and a random part."""
         return self._owner
+
+    @property
+    def on_commit_limit_s(self) -> float:
+        """See `TransactionHost`."""
+        return server_work.LIMIT_S
 
     def create(self, session: NewSession) -> Awaitable[Head]:
         """See `Store.create`."""
@@ -291,6 +299,8 @@ class ServerStore(ServerUpkeep):
                 continue
             batch: list[ServerOffer] = []
             while self._queue and len(batch) < LARGEST_BATCH and isinstance(one := self._queue[0], ServerOffer):
+                if batch and (one.work or batch[0].work):
+                    break
                 batch.append(one)
                 self._queue.popleft()
             await self._answer([offer.future for offer in batch], partial(self._written, batch))
@@ -382,6 +392,8 @@ class ServerStore(ServerUpkeep):
             if self._alive_until - now >= batch.rules.beat_s:
                 batch.rules.beat_s = 0.0
             await batch.write(offers, outcomes)
+            if (work := offers[0].work) is not None:
+                await server_work.run_inside(connection, self._dialect, work)
         except LoopwrightError:
             await connection.run(statements.ROLLBACK)
             raise

@@ -27,6 +27,7 @@ from ..ports.store import (
     Op,
     PutItem,
     PutTimer,
+    RunInside,
     TakeItems,
     Transition,
 )
@@ -54,6 +55,8 @@ class Needs(Struct):
 
 class ServerRules(MemoryRules):
     """The rules over what one batch has read; liveness is what the server's clock said."""
+
+    has_transactions = True
 
     def __init__(self, data: SharedData, owner: str, left: dict[str, float], alive_s: float) -> None:
         super().__init__(data, owner)
@@ -95,6 +98,14 @@ class ServerOffer:
         self.future = future
         self.ops = ops
 
+    @property
+    def work(self) -> RunInside | None:
+        """What a tool does in the transaction; such an offer is a batch of its own, so that it fails alone."""
+        for op in self.ops:
+            if isinstance(op, RunInside):
+                return op
+        return None
+
 
 def needs_of_session(session: NewSession) -> Needs:
     """Of `create`."""
@@ -132,7 +143,7 @@ def _needs_of_ops(session_id: str, ops: tuple[Op, ...]) -> Needs:
             case DropSession(child):
                 needs.sessions.add(child)
                 needs.families.add(child)
-            case PutTimer() | DropTimer():
+            case PutTimer() | DropTimer() | RunInside():
                 pass
     return needs
 

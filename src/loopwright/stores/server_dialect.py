@@ -79,6 +79,11 @@ class ServerConnection(Protocol):
         """One statement for each of `rows`, in as few round trips as the protocol allows."""
         ...
 
+    async def foreign(self, statement: str, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], int]:
+        """One statement of somebody else, with marks and values as the driver has them and nothing escaped by us: all its
+        rows, and how many it changed or else answered."""
+        ...
+
     async def close(self) -> None:
         """Says goodbye to the server; bounded in time."""
         ...
@@ -95,6 +100,8 @@ class Remedy(Enum):
     """The connection is gone, or the server refuses new ones for now: connect again."""
     AGAIN = "again"
     """The transaction lost against another one and was rolled back: try again."""
+    TAKEN = "taken"
+    """A key or a lock is somebody else's: tried again where it is about our own rows."""
     FINAL = "final"
     """Trying again would fail again."""
 
@@ -117,6 +124,12 @@ class Statements(Protocol):
     COMMIT: str
     ROLLBACK: str
     BEGIN_READ: str
+    WORK_BEGIN: str
+    """Bounds each statement of a tool's work by `server_work.LIMIT_S`."""
+    WORK_DONE: str
+    """After work that went well: what the database would only check at the commit is checked now."""
+    WORK_OVER: str
+    """Undoes `WORK_BEGIN`, also after a failure; empty where the end of the transaction does."""
     COMMIT_PLAIN: str
     """See `server_plain.parameters`; empty where a server cannot do it."""
     HEADS_LOCKED: str

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         sqlite_space,
         sqlite_transfer,
         sqlite_upkeep,
+        sqlite_work,
     )
 else:
     hashlib = Late("hashlib")
@@ -74,6 +75,7 @@ else:
     sqlite_space = Late("loopwright.stores.sqlite_space")
     sqlite_transfer = Late("loopwright.stores.sqlite_transfer")
     sqlite_upkeep = Late("loopwright.stores.sqlite_upkeep")
+    sqlite_work = Late("loopwright.stores.sqlite_work")
 
 T = TypeVar("T")
 
@@ -120,6 +122,11 @@ class SqliteStore:
     def owner(self) -> str:
         """Process id and a random part."""
         return self._owner
+
+    @property
+    def on_commit_limit_s(self) -> float:
+        """See `TransactionHost`: short, because every other writer of the file waits meanwhile."""
+        return sqlite_work.LIMIT_S
 
     def create(self, session: NewSession) -> Awaitable[Head]:
         """See `Store.create`.

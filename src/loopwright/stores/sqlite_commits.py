@@ -9,17 +9,23 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import apsw
 import msgspec
 
+from ..late import Late
 from ..model.errors import LoopwrightError
-from ..ports.store import Committed, Transition
+from ..ports.store import Committed, RunInside, Transition
 from . import sqlite_statements as sql
 from .sqlite_faults import NATIVE_FAULTS, translate
 from .sqlite_schema import DatabaseFile, shut, statements
 from .sqlite_writes import SqliteWrites
+
+if TYPE_CHECKING:
+    from . import sqlite_work
+else:
+    sqlite_work = Late("loopwright.stores.sqlite_work")
 
 CHECKPOINT_PAGES: Final = 2000
 """Pages in the write-ahead log after which the writer thread copies them into the file."""
@@ -72,7 +78,7 @@ class CommitConnection:
         """The only cursor of this connection, so that a statement which was not read to its end is ended by the next
         one. Left open on a second cursor (held by a traceback, say) it would pin an old snapshot, and every later write
         would find the file busy."""
-        self._writes = SqliteWrites(self.execute, owner)
+        self._writes = SqliteWrites(self.execute, owner, self._run_inside)
         self._synced = file.durability == "full"
         self._log_pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
@@ -193,6 +199,9 @@ class CommitConnection:
         if offer.risky:
             self.execute("RELEASE one")
         return outcome
+
+    def _run_inside(self, op: RunInside) -> None:
+        sqlite_work.run_inside(self.connection, op)
 
     def _roll_back(self) -> None:
         self._writes.forget_heartbeat()

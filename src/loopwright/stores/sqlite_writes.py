@@ -7,6 +7,7 @@ Read next: `sqlite_commits.py`, which makes batches of these.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import structs
@@ -35,6 +36,7 @@ from ..ports.store import (
     Op,
     PutItem,
     PutTimer,
+    RunInside,
     Status,
     TakeItems,
     Transition,
@@ -64,8 +66,9 @@ class SqliteWrites:
     """The writes of one owner on one connection. A refusal (a `LoopwrightError`) may leave rows to roll back only after
     `touched` became true."""
 
-    def __init__(self, execute: Execute, owner: str) -> None:
+    def __init__(self, execute: Execute, owner: str, run_inside: Callable[[RunInside], None]) -> None:
         self._execute = execute
+        self._run_inside = run_inside
         self._owner = owner
         self._alive_until = 0.0
         self.touched = False
@@ -244,6 +247,8 @@ class SqliteWrites:
                 self._execute(sql.PUT_TIMER, (key, timer_id, due_at, body))
             case DropTimer(timer_id):
                 self._execute(sql.DROP_TIMER, (key, timer_id))
+            case RunInside():
+                self._run_inside(op)
             case TakeItems() | MarkItem():
                 raise InvariantError(f"{type(op).__name__} outside of a transition")
         return 0

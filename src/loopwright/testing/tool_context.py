@@ -11,6 +11,7 @@ from typing import Any
 
 from ..model.call_errors import ToolFailure
 from ..ports.cancellation import CancellationToken
+from ..ports.transaction_work import OnCommit, TransactionCursor
 
 
 class FakeToolContext:
@@ -37,9 +38,23 @@ class FakeToolContext:
         self.cancellation = CancellationToken()
         self.scratch: dict[str, Any] = {}
         self._outputs = dict(outputs or {})
+        self._works: list[OnCommit] = []
 
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
         """Characters of an output given at construction. Raises: `ToolFailure` for an unknown id."""
         if artifact_id not in self._outputs:
             raise ToolFailure(f"no stored output {artifact_id!r}; known: {', '.join(self._outputs) or 'none'}")
         return self._outputs[artifact_id][offset : offset + limit]
+
+    def on_commit(self, fn: OnCommit) -> None:
+        """Keeps the function for `commit`."""
+        self._works.append(fn)
+
+    def commit(self, cursor: TransactionCursor) -> None:
+        """Calls what was given to `on_commit`, in order and once, as the commit of the result does; any DB-API cursor will do.
+
+        Raises what a function raises; the transaction is yours.
+        """
+        works, self._works = self._works, []
+        for fn in works:
+            fn(cursor)

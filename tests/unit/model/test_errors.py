@@ -60,6 +60,7 @@ FROZEN = {
     "tool.failed",
     "tool.invalid_args",
     "tool.not_found",
+    "tool.on_commit",
     "tool.path_refused",
     "tool.result_refused",
     "usage.error",
