@@ -35,6 +35,12 @@ _SERVERS: Final = {
 }
 """Scheme → (module, class, the extra that installs its driver)."""
 
+_STORES: Final = {
+    "postgres": ("loopwright.stores.postgres_wake", "PostgresStore"),
+    "mysql": ("loopwright.stores.server", "ServerStore"),
+}
+"""Extra → (module, class of the store)."""
+
 _KNOWN: Final = "a path, sqlite:///relative, sqlite:////absolute, postgresql://host/database, mysql://host/database, memory:, memory:name"
 
 
@@ -65,7 +71,8 @@ def open_store(
         return store
     if scheme in _SERVERS:
         dialect = _dialect(scheme, f"{scheme}:{rest}")
-        server: SessionStore = _late("loopwright.stores.server").ServerStore(
+        module, name = _STORES[_SERVERS[scheme][2]]
+        server: SessionStore = getattr(_late(module), name)(
             dialect, schema=schema, sync=durability != "relaxed", busy_wait_s=busy_wait_s
         )
         return server
