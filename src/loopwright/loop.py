@@ -251,6 +251,19 @@ class StatefulAgentLoop:
             item = item_id or self._kernel.ambient.new_id("item")
             return await self._admission.follow_up(session_id, user, item, SendOptions(stop=_source_of_stop(stop)))
 
+    async def enqueue(
+        self, message: MessageLike | str, *, session_id: str, item_id: str | None = None
+    ) -> FollowUpQueued:
+        """Hands an input to whoever runs this session, and never runs it here: a run takes it at its next round boundary.
+
+        An idle session waits for a worker (`serve`, in any process), for its next send or for `resume`; one that waits
+        for a person or a host goes on when that answered. Of any agent name. Durable and deduplicated like `follow_up`.
+        """
+        user = user_message(message)
+        with self._counted():
+            item = item_id or self._kernel.ambient.new_id("item")
+            return await self._admission.enqueue(session_id, user, item)
+
     async def resume(self, session_id: str, *, tools: ToolSource | None = None, stop: Stop = None) -> StatefulResult:
         """Continues an interrupted send; without one, runs once more without new input.
 
