@@ -101,7 +101,6 @@ async def all_is_right(dsn: str, folder: Path, sessions: int) -> None:
     sys.stdout.write(
         f"{len(accepted)} accepted, {ticks} timers fired, {served} runs of workers, errors {dict(errors)}\n"
     )
-    assert len(accepted) > sessions, "too little was said for anything to be shown"
     assert ticks > sessions // 4, "too few timers fired"
     assert served > 0, "no worker of those that are left did anything"
     assert [one for one in accepted if times[one[0], one[1]] != 1] == [], "accepted and not said exactly once"

@@ -33,7 +33,7 @@ from loopwright.ports.store import DropTimer, InboxItem, Op, PutTimer
 from loopwright.ports.store_admin import SessionStore
 
 LEASE_S = 2.0
-TALKERS = 6
+TALKERS = 12
 LONGEST_TIMER_S = 1.5
 SERVES, TALKS, BOTH = ROLES = ("serves", "talks", "both")
 

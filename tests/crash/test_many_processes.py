@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 from tests.contract.stores.server_cuts import cut_all
-from tests.crash.many_checked import all_is_right
+from tests.crash.many_checked import all_is_right, noted
 from tests.crash.many_worker import BOTH, LEASE_S, LONGEST_TIMER_S, ROLES, SERVES, TALKS, build
 from tests.crash.processes import ROOT
 from tests.servers.client import ServerHandle
+from tests.waiting import until
 
 pytestmark = [pytest.mark.crash, pytest.mark.kill, pytest.mark.timeout(200)]
 
@@ -118,6 +119,7 @@ async def scenario(dsn: str, folder: Path, server: ServerHandle | None = None) -
         for role in (SERVES, TALKS, BOTH, chance.choice(ROLES)):
             workers.add(role)
         await disturb(workers, dsn, chance, server)
+        await until(lambda: len(noted(folder, "accepted-*")) > 2 * SESSIONS, within_s=60.0)
         await workers.end()
     nothing_due_later = time.monotonic() + LONGEST_TIMER_S + 2 * LEASE_S
     await loop.serve(stop=lambda: time.monotonic() > nothing_due_later)
