@@ -23,15 +23,14 @@ class Ear:
     def __init__(self, dialect: PostgresDialect) -> None:
         self._dialect = dialect
         self._news = asyncio.Event()
-        self._connecting = asyncio.Lock()
+        self._connecting: asyncio.Task[None] | None = None
         self._connection: PostgresConnection | None = None
 
     async def heard(self, timeout_s: float) -> None:
-        """See `WakeSource.wait_for_work`. The first call returns at once: what came before it listened was not heard."""
-        async with self._connecting:
-            if self._connection is None:
-                self._connection = await self._listening()
-                return
+        """See `WakeSource.wait_for_work`. The first call returns once it listens: what came before was not heard."""
+        if self._connection is None:
+            await self._connected(timeout_s)
+            return
         try:
             async with asyncio.timeout(timeout_s):
                 await self._news.wait()
@@ -41,30 +40,47 @@ class Ear:
 
     async def close(self) -> None:
         """Says goodbye to the server."""
-        connection, self._connection = self._connection, None
+        connecting, connection = self._connecting, self._connection
+        self._connecting = self._connection = None
+        if connecting is not None:
+            connecting.cancel()
+            await asyncio.wait([connecting])
         if connection is not None:
             await connection.close()
 
     def terminate(self) -> None:
         """Drops the connection at once; fit for another event loop afterwards."""
-        connection, self._connection = self._connection, None
-        self._news, self._connecting = asyncio.Event(), asyncio.Lock()
+        connecting, connection = self._connecting, self._connection
+        self._connecting = self._connection = None
+        self._news = asyncio.Event()
+        if connecting is not None and not connecting.get_loop().is_closed():
+            connecting.cancel()
         if connection is not None:
             connection.terminate()
 
-    async def _listening(self) -> PostgresConnection:
+    async def _connected(self, timeout_s: float) -> None:
+        """Connects in a task of its own, which goes on when nobody waits any longer."""
+        if self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(self._listen())
+        connecting = self._connecting
+        if not (await asyncio.wait([connecting], timeout=timeout_s))[0]:
+            return
+        if self._connecting is connecting:
+            self._connecting = None
+        connecting.result()
+
+    async def _listen(self) -> None:
         try:
             connection = await self._dialect.connect(sync=False)
             try:
-                await connection.listen(
-                    self._dialect.statements.CHANNEL, self._news.set, lambda: self._lost(connection)
-                )
+                channel = self._dialect.statements.CHANNEL
+                await connection.listen(channel, self._news.set, lambda: self._lost(connection))
             except BaseException:
                 connection.terminate()
                 raise
         except self._dialect.native_faults as error:
             raise StoreUnavailableError(f"{self._dialect.place} cannot be listened to now: {error}") from error
-        return connection
+        self._connection = connection
 
     def _lost(self, connection: PostgresConnection) -> None:
         """Wakes who waits: the next call connects again."""
