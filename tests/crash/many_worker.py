@@ -97,7 +97,9 @@ def build(dsn: str, folder: Path) -> StatefulAgentLoop:
         return "noted"
 
     config = AgentLoopConfig(lease_ttl_s=LEASE_S, lease_wait_s=30.0, session_cache_size=50)
-    loop = StatefulAgentLoop(llm=Model(), dsn=dsn, tools=[note], config=config, durability="relaxed")
+    # A file keeps what a killed process committed in any case; a killed server only what it had synced.
+    durability = "barrier" if "://" in dsn else "relaxed"
+    loop = StatefulAgentLoop(llm=Model(), dsn=dsn, tools=[note], config=config, durability=durability)
     return loop
 
 
