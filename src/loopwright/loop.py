@@ -34,7 +34,7 @@ from .ports.llm import LLMService
 from .ports.schema_policy import SchemaPolicy
 from .ports.store import Durability, NewSession
 from .ports.tool import NoTools, ToolDefinition, ToolSource
-from .stores.dsn import open_store
+from .stores.dsn import BUSY_WAIT_S, open_store
 
 if TYPE_CHECKING:
     from .core.result import FollowUpQueued, StatefulResult
@@ -104,8 +104,10 @@ class StatefulAgentLoop:
         if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
         service: LLMService = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
-        self._store = store or open_store(_path(dsn), schema=schema, durability=durability)
         settings = config or AgentLoopConfig()
+        # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
+        wait_s = max(BUSY_WAIT_S, settings.lease_ttl_s)
+        self._store = store or open_store(_path(dsn), schema=schema, durability=durability, busy_wait_s=wait_s)
         self._kernel = Kernel(
             store=self._store,
             llm=service,

@@ -14,6 +14,7 @@ from loopwright import AgentLoopConfig, StatefulAgentLoop, ToolDefinition, open_
 from loopwright.model.codec import decode_record
 from loopwright.model.errors import RetryLaterError
 from loopwright.model.records import RunResumed, ToolFinished
+from loopwright.stores.server import ServerStore
 from loopwright.testing import ScriptedLLM, calls
 
 pytestmark = [pytest.mark.crash, pytest.mark.server, pytest.mark.timeout(120)]
@@ -46,9 +47,9 @@ async def test_a_run_goes_on_after_an_outage_shorter_than_its_lease(server: Serv
         starting.append(asyncio.create_task(asyncio.to_thread(server.start)))
 
     config = AgentLoopConfig(lease_ttl_s=60.0)
-    store = open_store(server.new_database(), busy_wait_s=40.0)
+    dsn = server.new_database()
     model = ScriptedLLM([calls(("pay", {})), "done"])
-    async with StatefulAgentLoop(llm=model, store=store, tools=[interrupted_by(goes_and_comes)], config=config) as loop:
+    async with StatefulAgentLoop(llm=model, dsn=dsn, tools=[interrupted_by(goes_and_comes)], config=config) as loop:
         await loop.new_session(session_id="s")
         result = await loop.send("go", session_id="s")
         await asyncio.gather(*starting)
@@ -56,8 +57,16 @@ async def test_a_run_goes_on_after_an_outage_shorter_than_its_lease(server: Serv
         found = await records(loop, "s")
         assert [one.status for one in found if isinstance(one, ToolFinished)] == ["finished"]
         assert not [one for one in found if isinstance(one, RunResumed)]
-        assert (await store.lookup("s")).head.owner is None
-    await store.aclose()
+        assert (await loop.store.lookup("s")).head.owner is None
+
+
+async def test_a_loop_waits_for_its_server_for_as_long_as_its_leases_last() -> None:
+    for lease_s, patience_s in ((60.0, 60.0), (1.0, 10.0)):
+        config = AgentLoopConfig(lease_ttl_s=lease_s)
+        loop = StatefulAgentLoop(llm="echo:", dsn="postgresql://nobody@127.0.0.1:1/db", config=config)
+        assert isinstance(loop.store, ServerStore)
+        assert loop.store._writing._patience_s == patience_s
+        loop.store.abandon()
 
 
 async def test_a_longer_outage_is_an_error_that_says_later_and_the_run_can_be_continued(server: ServerHandle) -> None:
