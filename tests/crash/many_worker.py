@@ -70,15 +70,19 @@ def ticking(name: str, count: int) -> PutTimer:
     return PutTimer(name, due_at, encode(UserMessage(f"tick.{name}.{count}")))
 
 
-async def arm(store: SessionStore, session_id: str, name: str) -> None:
-    await say_with(store, session_id, f"arm.{name}", ticking(name, 1))
+async def arm(store: SessionStore, session_id: str, name: str) -> float:
+    """Answers when it fires."""
+    timer = ticking(name, 1)
+    await say_with(store, session_id, f"arm.{name}", timer)
+    return timer.due_at
 
 
 async def arm_and_change(loop: StatefulAgentLoop, session_id: str, name: str) -> str:
-    """Arms a timer; one in three is armed again, one in three dropped, around the time that it fires."""
-    await arm(loop.store, session_id, name)
+    """Arms a timer; one in three is armed again, one in three dropped, most of them just when workers find it due."""
+    due_at = await arm(loop.store, session_id, name)
     then = random.choice(["keep", "again", "drop"])
-    await asyncio.sleep(random.uniform(0, LONGEST_TIMER_S))
+    left_s = max(0.0, due_at - time.time())
+    await asyncio.sleep(random.choice([random.uniform(0, left_s), left_s + random.uniform(0, 0.05), left_s]))
     if then == "again":
         await say_with(loop.store, session_id, f"again.{name}", ticking(name, 2))
     elif then == "drop":
