@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .config import AgentLoopConfig, WorkerSettings
 from .core.decide import Limits
@@ -34,9 +34,10 @@ from .ports.llm import LLMService
 from .ports.schema_policy import SchemaPolicy
 from .ports.store import Durability, NewSession
 from .ports.tool import NoTools, ToolDefinition, ToolSource
-from .stores.dsn import default_path, open_store
+from .stores.dsn import BUSY_WAIT_S, default_path, open_store
 
 if TYPE_CHECKING:
+    from . import forms
     from .core.chain import ChainReport
     from .core.result import FollowUpQueued, StatefulResult
     from .engine import answers, forking, inspection, recovery, verifying, watching, worker
@@ -44,12 +45,14 @@ if TYPE_CHECKING:
     from .engine.inspection import SessionStats
     from .engine.recovery import Recovered
     from .engine.worker import SessionNews, WorkDone
+    from .forms import OutputSchema
     from .model.events import AgentEvent
     from .ports.store_admin import SessionStore
-    from .tools import registry, signature, validation
+    from .tools import validation
     from .transports import service_factory
 else:
     # Parts that only some loops need: the schema validator alone takes longer to load than everything else together.
+    forms = Late("loopwright.forms")
     answers = Late("loopwright.engine.answers")
     forking = Late("loopwright.engine.forking")
     inspection = Late("loopwright.engine.inspection")
@@ -57,16 +60,12 @@ else:
     verifying = Late("loopwright.engine.verifying")
     watching = Late("loopwright.engine.watching")
     worker = Late("loopwright.engine.worker")
-    registry = Late("loopwright.tools.registry")
-    signature = Late("loopwright.tools.signature")
     validation = Late("loopwright.tools.validation")
     service_factory = Late("loopwright.transports.service_factory")
 
 T = TypeVar("T")
 
 _NOTHING_GIVEN = (None,) * 8
-
-OutputSchema = StructuredOutputSpec | dict[str, Any] | type
 
 
 class StatefulAgentLoop:
@@ -107,12 +106,16 @@ class StatefulAgentLoop:
         if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
         service: LLMService = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
-        self._store = store or open_store(default_path() if dsn is None else dsn, schema=schema, durability=durability)
         settings = config or AgentLoopConfig()
+        # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
+        wait_s = max(BUSY_WAIT_S, settings.lease_ttl_s)
+        self._store = store or open_store(
+            default_path() if dsn is None else dsn, schema=schema, durability=durability, busy_wait_s=wait_s
+        )
         self._kernel = Kernel(
             store=self._store,
             llm=service,
-            tools=_registry(tools),
+            tools=NoTools() if tools == () else forms.source_of_tools(tools),
             config=settings,
             hooks=hooks or AgentHooks(),
             bus=event_bus or AgentEventBus(),
@@ -221,13 +224,13 @@ class StatefulAgentLoop:
             check_limits(max_rounds, run_token_budget, max_output_tokens)
             options = SendOptions(
                 send_id=send_id,
-                tools=_names(tools),
-                registry=_replacement(tools),
+                tools=forms.names_of_tools(tools),
+                registry=forms.replacing_source(tools),
                 system_prompt=system_prompt,
                 max_rounds=max_rounds,
                 run_token_budget=run_token_budget,
                 max_output_tokens=max_output_tokens,
-                output=_output_spec(schema),
+                output=forms.output_spec(schema),
                 heal_pending=heal_pending,
                 stop=_source_of_stop(stop),
             )
@@ -256,6 +259,19 @@ class StatefulAgentLoop:
         with self._counted():
             item = item_id or self._kernel.ambient.new_id("item")
             return await self._admission.follow_up(session_id, user, item, SendOptions(stop=_source_of_stop(stop)))
+
+    async def enqueue(
+        self, message: MessageLike | str, *, session_id: str, item_id: str | None = None
+    ) -> FollowUpQueued:
+        """Hands an input to whoever runs this session, and never runs it here: a run takes it at its next round boundary.
+
+        An idle session waits for a worker (`serve`, in any process), for its next send or for `resume`; one that waits
+        for a person or a host goes on when that answered. Of any agent name. Durable and deduplicated like `follow_up`.
+        """
+        user = user_message(message)
+        with self._counted():
+            item = item_id or self._kernel.ambient.new_id("item")
+            return await self._admission.enqueue(session_id, user, item)
 
     async def resume(self, session_id: str, *, tools: ToolSource | None = None, stop: Stop = None) -> StatefulResult:
         """Continues an interrupted send; without one, runs once more without new input.
@@ -430,59 +446,6 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 def _source_of_stop(stop: Stop) -> Stop:
     """Before anything is accepted: what cannot stop a run is an error and not silence."""
     return stop if stop is None else CancellationToken.from_any(stop)
-
-
-def _is_registry(tools: object) -> TypeGuard[ToolSource]:
-    """True for a source of tools, false for a list of them or of their names."""
-    return hasattr(tools, "problems") and hasattr(tools, "get")
-
-
-def _registry(tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]]) -> ToolSource:
-    if _is_registry(tools):
-        return tools
-    if isinstance(tools, str):
-        raise ConfigError(
-            f"tools must be functions, definitions or a registry, not the text {tools!r};"
-            " presets come from create_default_tool_registry()"
-        )
-    given = _each(tools)
-    return registry.ToolRegistry.of(*given) if given else NoTools()
-
-
-def _each(tools: Any) -> list[Any]:
-    return list(tools)
-
-
-def _names(tools: Sequence[str] | ToolSource | None) -> tuple[str, ...] | None:
-    if tools is None or _is_registry(tools):
-        return None
-    if isinstance(tools, str):
-        raise ConfigError(f"tools must be a list of names, not the text {tools!r}")
-    return tuple([str(name) for name in _each(tools)])
-
-
-def _replacement(tools: Sequence[str] | ToolSource | None) -> ToolSource | None:
-    return tools if _is_registry(tools) else None
-
-
-def _output_spec(schema: OutputSchema | None) -> StructuredOutputSpec | None:
-    if schema is None:
-        return schema
-    if isinstance(schema, StructuredOutputSpec):
-        spec = schema
-    elif isinstance(schema, dict):
-        spec = StructuredOutputSpec(str(schema.get("title") or "answer"), schema)
-    else:
-        spec = _spec_of_type(schema)
-    # A schema that does not compile must not be found out by a reply that was paid for.
-    validation.CompiledSchema(spec.schema)
-    return spec
-
-
-def _spec_of_type(schema: type) -> StructuredOutputSpec:
-    if not isinstance(schema, type):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
-        raise ConfigError(f"output_schema must be a JSON Schema, a type or a spec, not {schema!r}")
-    return StructuredOutputSpec(schema.__name__, signature.schema_of_type(schema))
 
 
 def _validate(schema: dict[str, Any], value: Any) -> str | None:

@@ -35,6 +35,7 @@ WIDE_CLASSES: dict[str, str] = {
     "loopwright.stores.memory.MemoryStore": "implements Store, ArtifactStore and StoreAdmin: one object is what a host opens",
     "loopwright.stores.encrypted.EncryptedStore": "implements Store, ArtifactStore and StoreAdmin around another store",
     "loopwright.stores.server.ServerStore": "implements Store, ArtifactStore and StoreAdmin: one object is what a host opens",
+    "loopwright.stores.postgres_wake.PostgresStore": "the same, on PostgreSQL",
     "loopwright.stores.sqlite.SqliteStore": "implements Store, ArtifactStore and StoreAdmin: one object is what a host opens",
     "loopwright.loop.StatefulAgentLoop": "the public handle: everything a host does with a session, without rules of its own",
 }

@@ -92,6 +92,18 @@ def test_sigterm_with_a_tool_that_does_not_end_leaves_the_session_to_the_next_wo
     assert list(found(folder).statuses.values()) == ["uncertain"]
 
 
+def test_a_second_signal_leaves_what_runs_at_once_and_for_the_next_worker(folder: Path) -> None:
+    left_behind(folder, SESSION)
+    worker = start("worker", folder)  # would let the run go on for half a minute
+    until(lambda: effects(folder).totals()["pay"] == 1, "the worker pays")
+    worker.send_signal(signal.SIGTERM)
+    worker.send_signal(signal.SIGINT)
+    assert ended(worker)["error"] is None
+    [head] = heads(folder)
+    assert (head.status, head.owner, head.takeovers) == ("running", None, 0)
+    assert not any(isinstance(record, SendFinished) for record in journal(folder))
+
+
 def test_a_session_that_kills_each_worker_ends_and_is_not_taken_again(folder: Path) -> None:
     left_behind(folder, SESSION)
     codes = []

@@ -203,3 +203,29 @@ async def test_what_was_said_to_a_run_that_was_stopped_is_said_before_the_next_m
     assert listener.kinds("inbox_delivered") == ["inbox_delivered"]
     assert (await loop.get_session_stats(sid)).waiting == 0
     assert (await loop.follow_up("earlier", session_id=sid, item_id="f1")).duplicate  # type: ignore[union-attr]
+
+
+async def test_an_input_that_is_enqueued_waits_for_a_worker_of_another_loop_and_is_answered_once(stage: Stage) -> None:
+    front, back = stage.loop(), stage.loop("heard")
+    sid = await front.new_session()
+    queued = await front.enqueue("do this", session_id=sid, item_id="r1")
+    assert queued == FollowUpQueued(session_id=sid, item_id="r1", queue_depth=1)
+    assert texts(await front.get_messages(sid)) == []
+    assert (await back.serve(once=True)).ended == 1
+    assert (await front.enqueue("do this", session_id=sid, item_id="r1")).duplicate
+    assert (await back.serve(once=True)).taken == 0
+    assert texts(await front.get_messages(sid)) == ["user: do this", "assistant: heard"]
+
+
+async def test_an_input_that_is_enqueued_into_a_run_of_the_same_process_is_taken_at_its_next_boundary(
+    stage: Stage,
+) -> None:
+    world = Slow()
+    loop = stage.loop(calls(("wait", {})), "done", tools=[world.wait])
+    sid = await loop.new_session()
+    task = asyncio.create_task(loop.send("go", session_id=sid))
+    await world.started.wait()
+    await loop.enqueue("and this", session_id=sid)
+    world.gate.set()
+    assert (await task).final_text == "done"
+    assert texts(await loop.get_messages(sid))[-2:] == ["user: and this", "assistant: done"]

@@ -28,7 +28,7 @@ from loopwright.model.codec import encode
 from loopwright.model.errors import ConfigError, StoreUnavailableError
 from loopwright.model.records import RunResumed, SendFinished, ToolFinished
 from loopwright.ports import WakeSource
-from loopwright.ports.store import Claimable, ClaimQuery, Committed, Transition
+from loopwright.ports.store import Claimable, ClaimQuery, Committed, DropTimer, InboxItem, PutTimer, Transition
 from loopwright.stores.memory import MemoryStore
 from loopwright.testing import calls
 from loopwright.testing.virtual import VirtualAmbient
@@ -147,6 +147,33 @@ async def test_a_due_timer_is_delivered_once_by_two_workers_at_the_same_time(sta
     assert [sum(done.timers for done in both), sum(done.ended for done in both)] == [1, 1]
     assert texts(await one.get_messages(sid)) == ["user: wake up", "assistant: heard wake up"]
     assert (await one.store.claim(ClaimQuery(agent_names=("default",), max_format=1, now=9.0))).timers == ()
+
+
+async def test_a_timer_that_is_changed_between_a_workers_look_and_its_commit_fires_as_it_is_then(stage: Stage) -> None:
+    class Changing(MemoryStore):
+        """Right after the first look somebody drops one timer and arms the other for later."""
+
+        changed = False
+
+        async def claim(self, query: ClaimQuery) -> Claimable:  # type: ignore[override]
+            found = await super().claim(query)
+            if not self.changed:
+                self.changed = True
+                ops = (DropTimer("dropped"), PutTimer("later", 2.0, encode(UserMessage("second"))))
+                await self.enqueue(sid, InboxItem("change", "message", encode(UserMessage("change")), 0.0), ops)
+            return found
+
+    store = Changing()
+    loop = stage.loop(llm=Echo(), store=store)
+    sid = await loop.new_session()
+    first = (
+        PutTimer("dropped", 1.0, encode(UserMessage("first"))),
+        PutTimer("later", 1.0, encode(UserMessage("first"))),
+    )
+    await store.enqueue(sid, InboxItem("arm", "message", encode(UserMessage("arm")), 0.0), first)
+    assert (await loop.serve(once=True)).timers == 1
+    said = [message.text for message in await loop.get_messages(sid) if isinstance(message, UserMessage)]
+    assert sorted(said) == ["arm", "change", "second"]
 
 
 async def test_a_timer_that_is_not_due_and_one_that_cannot_be_read_stay(

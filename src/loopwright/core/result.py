@@ -57,7 +57,7 @@ class StatefulResult(Struct, frozen=True, kw_only=True):
 
 
 class FollowUpQueued(Struct, frozen=True, kw_only=True):
-    """A follow-up waits in the inbox of a busy session."""
+    """An input waits in the inbox of a session."""
 
     session_id: str
     item_id: str

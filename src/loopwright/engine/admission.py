@@ -30,7 +30,7 @@ from ..model.messages import UserMessage
 from ..model.records import Record, SendFinished, SendStarted, UserMessageAdded
 from ..ports.ambient import breathe
 from ..ports.settling import settled
-from ..ports.store import InboxItem, MarkItem, Op, TakeItems
+from ..ports.store import Enqueued, InboxItem, MarkItem, Op, TakeItems
 from .actor import ACTORS, Actor, TurnOf
 from .journal import check_known
 from .kernel import Kernel
@@ -131,25 +131,21 @@ class Admission:
             await turn.journal.commit([], release=True, ops=(TakeItems(tuple([i.item_id for i in items])),))
         return None
 
+    async def enqueue(self, session_id: str, message: UserMessage, item_id: str) -> FollowUpQueued:
+        """Stores an input in the inbox and leaves it to whoever runs the session."""
+        return _receipt(session_id, item_id, await self._queued(session_id, message, item_id))
+
     async def follow_up(
         self, session_id: str, message: UserMessage, item_id: str, options: SendOptions
     ) -> StatefulResult | FollowUpQueued:
         """Stores an input in the inbox; runs it when nobody else will."""
-        store, now = self.kernel.store, self.kernel.ambient.now()
+        store = self.kernel.store
         check_known((await store.lookup(session_id)).head, self.kernel.config.agent_name)
-        self.kernel.ambient.reach("inbox.before")
-        queued = await store.enqueue(session_id, InboxItem(item_id, "message", encode(message), now))
-        self.kernel.ambient.reach("inbox.after")
-        receipt = results.FollowUpQueued(
-            session_id=session_id, item_id=item_id, queue_depth=queued.depth, duplicate=queued.duplicate
-        )
-        if not queued.duplicate:
-            self.kernel.emit(session_id, AgentEventType.INBOX_QUEUED, item_id, queued.depth)
-        elif queued.depth == 0:
+        queued = await self._queued(session_id, message, item_id)
+        receipt = _receipt(session_id, item_id, queued)
+        if queued.duplicate and queued.depth == 0:
             return receipt  # delivered before; a duplicate that still waits is run like a new one
         actor = ACTORS.find(store.identity, session_id)
-        if actor is not None:
-            actor.inbox_seq = max(actor.inbox_seq, queued.inbox_seq)
         if queued.status == "waiting" or (queued.status == "running" and actor is not None and actor.token is not None):
             return receipt
         if queued.status == "running":
@@ -176,6 +172,19 @@ class Admission:
             if begun is None:
                 return receipt
             return await ended(begun)
+
+    async def _queued(self, session_id: str, message: UserMessage, item_id: str) -> Enqueued:
+        """Stores the item; a run of this session in this process sees it at its next boundary."""
+        store, now = self.kernel.store, self.kernel.ambient.now()
+        self.kernel.ambient.reach("inbox.before")
+        queued = await store.enqueue(session_id, InboxItem(item_id, "message", encode(message), now))
+        self.kernel.ambient.reach("inbox.after")
+        if not queued.duplicate:
+            self.kernel.emit(session_id, AgentEventType.INBOX_QUEUED, item_id, queued.depth)
+        actor = ACTORS.find(store.identity, session_id)
+        if actor is not None:
+            actor.inbox_seq = max(actor.inbox_seq, queued.inbox_seq)
+        return queued
 
     def created(self, session_id: str, records: Sequence[Record], at: float, needs: int) -> None:
         """Remembers a session that was just made, so that its first send need not read what was written."""
@@ -405,6 +414,12 @@ class Admission:
             if state.position >= position and state.facts.send is not None and state.facts.send.finished is not None:
                 break
         return results.result_of(state)
+
+
+def _receipt(session_id: str, item_id: str, queued: Enqueued) -> FollowUpQueued:
+    return results.FollowUpQueued(
+        session_id=session_id, item_id=item_id, queue_depth=queued.depth, duplicate=queued.duplicate
+    )
 
 
 def pending_error(session_id: str, state: State) -> SessionPendingError:

@@ -20,12 +20,13 @@ def wake_id(timer: DueTimer) -> str:
 async def fire(kernel: Kernel, timer: DueTimer) -> Enqueued:
     """Puts what the timer says (an encoded `UserMessage`) into the session's inbox and removes the timer, in one commit.
 
-    A second try, from any process, is a duplicate and changes nothing. The session takes the item like a follow-up.
+    A second try, from any process, is a duplicate and changes nothing; so is a try whose timer was dropped or armed for
+    another time since it was found. The session takes the item like a follow-up.
     Raises: `StoreCorruptError` when the body is no user message, nothing is stored then; what `Store.enqueue` raises.
     """
     decode(timer.body, UserMessage)
     item = InboxItem(wake_id(timer), "timer", timer.body, kernel.ambient.now())
     kernel.ambient.reach("inbox.before")
-    queued = await kernel.store.enqueue(timer.session_id, item, (DropTimer(timer.timer_id),))
+    queued = await kernel.store.enqueue(timer.session_id, item, (DropTimer(timer.timer_id, timer.due_at),))
     kernel.ambient.reach("inbox.after")
     return queued

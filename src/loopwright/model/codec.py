@@ -105,7 +105,7 @@ def _decode_slowly(body: bytes, as_type: Any) -> Any:
     try:
         value = _json.loads(body)
     except (ValueError, TypeError) as error:
-        if isinstance(body, bytes) and body.startswith(SEALED):  # pyright: ignore[reportUnnecessaryIsInstance] - damaged rows
+        if type(body) is bytes and body.startswith(SEALED):
             raise StoreCorruptError(
                 "it is encrypted: open the store with its keys (`EncryptedStore`, LOOPWRIGHT_KEY_FILE)"
             ) from None

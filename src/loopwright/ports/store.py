@@ -193,6 +193,8 @@ class DropTimer(Struct, frozen=True, gc=False, tag="drop_timer"):
     """Removes a timer of this session; no error when it is gone."""
 
     timer_id: str
+    due_at: float | None = None
+    """Only the timer that is armed for exactly this time: one that was armed anew meanwhile stays. See `Store.enqueue`."""
 
 
 class RunInside(Struct, frozen=True, tag="run_inside"):
@@ -246,7 +248,7 @@ class Enqueued(Struct, frozen=True, gc=False):
 
     inbox_seq: int
     duplicate: bool
-    """True when the id was known: nothing was stored."""
+    """True when the id was known, or the timer that it came from was not armed any more: nothing was stored."""
     status: Status
     """The session's status at that moment."""
     depth: int
@@ -359,7 +361,8 @@ class Store(Protocol):
     def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
         """Stores an inbox item (synced) with `ops` (PutItem, PutTimer, DropTimer only); needs no lease.
 
-        Counts `inbox_seq` in the same transaction; a known id stores nothing and answers `duplicate`.
+        Counts `inbox_seq` in the same transaction; a known id stores nothing and answers `duplicate`. So does an item
+        with a `DropTimer` of a time for which that timer is not armed: a timer that was dropped or armed anew does not fire.
         """
         ...
 

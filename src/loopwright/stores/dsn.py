@@ -35,7 +35,17 @@ _SERVERS: Final = {
 }
 """Scheme → (module, class, the extra that installs its driver)."""
 
+_STORES: Final = {
+    "postgres": ("loopwright.stores.postgres_wake", "PostgresStore"),
+    "mysql": ("loopwright.stores.server", "ServerStore"),
+}
+"""Extra → (module, class of the store)."""
+
 _KNOWN: Final = "a path, sqlite:///relative, sqlite:////absolute, postgresql://host/database, mysql://host/database, memory:, memory:name"
+
+
+BUSY_WAIT_S: Final = 10.0
+"""How long a write waits when nobody says otherwise."""
 
 
 def default_path() -> str:
@@ -55,14 +65,15 @@ def open_store(
     *,
     schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
     durability: Durability = "barrier",
-    busy_wait_s: float = 10.0,
+    busy_wait_s: float = BUSY_WAIT_S,
 ) -> SessionStore:
     """The store behind `dsn`, opened and checked at once; close it with `await store.aclose()`.
 
     A bare path or `sqlite:///relative/path` or `sqlite:////absolute/path` is a file, made when missing; `memory:` is
     private to the returned object, `memory:name` is shared by that name in this process. `durability` says which commits
     reach the disk before they are acknowledged: "barrier" those that the engine marks, "full" all, "relaxed" none (a
-    killed process still loses nothing, a power failure may). `busy_wait_s`: how long a write waits for other processes.
+    killed process still loses nothing, a power failure may). `busy_wait_s`: how long a write waits for other processes, and
+    any call for a server that is away.
     Raises `ConfigError` for a DSN that means nothing, `StoreSchemaError`, `StoreCorruptError`, `StoreReadOnlyError`,
     `StoreUnavailableError`; nothing was changed then.
     """
@@ -77,7 +88,8 @@ def open_store(
         return store
     if scheme in _SERVERS:
         dialect = _dialect(scheme, f"{scheme}:{rest}")
-        server: SessionStore = _late("loopwright.stores.server").ServerStore(
+        module, name = _STORES[_SERVERS[scheme][2]]
+        server: SessionStore = getattr(_late(module), name)(
             dialect, schema=schema, sync=durability != "relaxed", busy_wait_s=busy_wait_s
         )
         return server

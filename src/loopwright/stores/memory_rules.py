@@ -58,6 +58,14 @@ def stored(records: Sequence[EncodedRecord], start: int) -> list[StoredRecord]:
     return [StoredRecord(start + n, r.kind, r.version, r.at, bytes(r.body)) for n, r in enumerate(records)]
 
 
+def _stands(op: Op, data: SessionData) -> bool:
+    """False for a drop of a time for which the timer is not armed."""
+    if not isinstance(op, DropTimer) or op.due_at is None:
+        return True
+    timer = data.timers.get(op.timer_id)
+    return timer is not None and timer.due_at == op.due_at
+
+
 class MemoryRules:
     """One owner's calls on shared data. Every method is atomic: it checks first and changes after."""
 
@@ -173,8 +181,9 @@ class MemoryRules:
                 data.timers[timer_id] = op
                 data.paused.discard(timer_id)
             case DropTimer(timer_id):
-                data.paused.discard(timer_id)
-                data.timers.pop(timer_id, None)
+                if _stands(op, data):
+                    data.paused.discard(timer_id)
+                    data.timers.pop(timer_id, None)
             case RunInside():
                 pass  # where there are transactions, whoever writes this one carries it out
 
@@ -195,7 +204,7 @@ class MemoryRules:
         for op in ops:
             if not isinstance(op, UNLEASED_OPS):
                 raise InvariantError(f"{type(op).__name__} needs a lease and cannot ride with an enqueue")
-        duplicate = item.item_id in data.positions
+        duplicate = item.item_id in data.positions or not all(_stands(op, data) for op in ops)
         if not duplicate:
             self._add(data, item)
             for op in ops:

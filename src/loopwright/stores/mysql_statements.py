@@ -225,7 +225,12 @@ class MysqlStatements(Struct, frozen=True):
         "INSERT INTO lw_timers (`key`, timer_id, due_at, body) VALUES ($1, $2, $3, $4)"
         " ON DUPLICATE KEY UPDATE due_at = VALUES(due_at), body = VALUES(body), paused = 0"
     )
-    DROP_TIMER: str = "DELETE FROM lw_timers WHERE `key` = $1 AND timer_id = $2"
+    DROP_TIMER: str = "DELETE FROM lw_timers WHERE `key` = $1 AND timer_id = $2 AND (NOT $3? OR due_at = $3)"
+    ARMED: str = (
+        "SELECT t.`key`, t.timer_id, t.due_at FROM ($1|$2) AS asked"
+        " STRAIGHT_JOIN lw_timers AS t ON t.`key` = asked.a AND t.timer_id = asked.b"
+    )
+    NOTIFY: str = ""
     BEAT: str = (
         f"INSERT INTO lw_owners VALUES ($1, {_NOW} + $2)"
         " ON DUPLICATE KEY UPDATE expires = greatest(lw_owners.expires, VALUES(expires))"

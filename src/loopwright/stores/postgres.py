@@ -7,7 +7,7 @@ Read next: `server.py` for the store, `postgres_statements.py` for its SQL.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
@@ -78,6 +78,18 @@ class PostgresConnection:
         rows = [tuple(row) for row in await prepared.fetch(*values)]
         count = prepared.get_statusmsg().rpartition(" ")[2]
         return rows, int(count) if count.isdigit() else len(rows)
+
+    async def listen(self, channel: str, heard: Callable[[], None], lost: Callable[[], None]) -> None:
+        """Calls `heard` for each NOTIFY on the channel, and `lost` when the connection is gone."""
+
+        def ended(_: Any) -> None:
+            lost()
+
+        def said(*_: Any) -> None:
+            heard()
+
+        self._connection.add_termination_listener(ended)
+        await self._connection.add_listener(channel, said)
 
     async def close(self) -> None:
         """See `ServerConnection.close`."""

@@ -245,7 +245,15 @@ class PostgresStatements(Struct, frozen=True):
         "INSERT INTO lw_timers (key, timer_id, due_at, body) VALUES ($1, $2, $3, $4)"
         " ON CONFLICT (key, timer_id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body, paused = 0"
     )
-    DROP_TIMER: str = "DELETE FROM lw_timers WHERE key = $1 AND timer_id = $2"
+    DROP_TIMER: str = (
+        "DELETE FROM lw_timers WHERE key = $1 AND timer_id = $2 AND ($3::double precision IS NULL OR due_at = $3)"
+    )
+    ARMED: str = (
+        "SELECT t.key, t.timer_id, t.due_at FROM unnest($1::bigint[], $2::text[]) AS asked (key, timer_id)"
+        " JOIN lw_timers AS t ON t.key = asked.key AND t.timer_id = asked.timer_id"
+    )
+    CHANNEL: str = "lw_work"
+    NOTIFY: str = "NOTIFY lw_work"
     BEAT: str = (
         f"INSERT INTO lw_owners AS o VALUES ($1, {_NOW} + $2::double precision)"
         " ON CONFLICT (owner) DO UPDATE SET expires = greatest(o.expires, excluded.expires)"

@@ -461,6 +461,8 @@ class ServerStore(ServerUpkeep):
         statements = self._dialect.statements
         if self._held:
             await connection.run(statements.RELEASE, self._owner, sorted(self._held))
+            if statements.NOTIFY:
+                await connection.run(statements.NOTIFY)
         await connection.run(statements.FORGET_OWNER, self._owner)
         await connection.run(statements.FORGET_OWNERS)
 

@@ -51,6 +51,8 @@ class Needs(Struct):
     """Sessions all of whose waiting items matter."""
     families: set[str] = field(default_factory=set[str])
     """Sessions that may be dropped with their descendants."""
+    timers: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """(session id, timer id) whose time matters."""
 
 
 class ServerRules(MemoryRules):
@@ -143,7 +145,10 @@ def _needs_of_ops(session_id: str, ops: tuple[Op, ...]) -> Needs:
             case DropSession(child):
                 needs.sessions.add(child)
                 needs.families.add(child)
-            case PutTimer() | DropTimer() | RunInside():
+            case PutTimer(timer_id) | DropTimer(timer_id):
+                if isinstance(op, DropTimer) and op.due_at is not None:
+                    needs.timers.add((session_id, timer_id))
+            case RunInside():
                 pass
     return needs
 
@@ -187,6 +192,7 @@ class Batch:
             needs.items |= offer.needs.items
             needs.inboxes |= offer.needs.inboxes
             needs.families |= offer.needs.families
+            needs.timers |= offer.needs.timers
         await self._read(needs)
         return [self._applied(offer) for offer in offers]
 
@@ -217,6 +223,8 @@ class Batch:
             await connection.run_many(sql.INSERT_RECORD, records)
         await self._write_items()
         await self._write_timers(offers, outcomes)
+        if sql.NOTIFY and any(_is_claimable(data.sessions[id_]) for id_ in self.touched() if id_ in data.sessions):
+            await connection.run(sql.NOTIFY)
         if self.rules.beat_s:
             await connection.run(sql.BEAT, self._owner, self.rules.beat_s * ownership.HEARTBEAT_SPARE)
 
@@ -282,6 +290,7 @@ class Batch:
             for owner, left_s in await self._connection.rows(self._sql.LEFT, sorted(map(str, strangers))):
                 self._left[owner] = left_s
         await self._read_items(needs)
+        await self._read_timers(needs)
 
     async def _read_heads(self, session_ids: Sequence[str]) -> None:
         # In the order of their ids, as everybody locks them: two batches cannot wait for each other.
@@ -309,6 +318,14 @@ class Batch:
             if place == WAITING:
                 one.items[item_id] = InboxItem(item_id, kind, b"", at, seq)
 
+    async def _read_timers(self, needs: Needs) -> None:
+        asked = [(self._keys[s], timer_id) for s, timer_id in needs.timers if s in self._keys]
+        if not asked:
+            return
+        names = {key: session_id for session_id, key in self._keys.items()}
+        for key, *timer in await self._connection.rows(self._sql.ARMED, [k for k, _ in asked], [t for _, t in asked]):
+            self._data.sessions[names[key]].timers[timer[0]] = PutTimer(timer[0], timer[1], b"")
+
     async def _write_items(self) -> None:
         new: list[tuple[Any, ...]] = []
         taken: list[tuple[Any, ...]] = []
@@ -329,7 +346,7 @@ class Batch:
 
     async def _write_timers(self, offers: Sequence[ServerOffer], outcomes: Sequence[Outcome]) -> None:
         for offer, outcome in zip(offers, outcomes, strict=True):
-            # A known inbox item carries no operations with it.
+            # An inbox item that was not stored carries no operations with it.
             refused = isinstance(outcome, BaseException) or (isinstance(outcome, Enqueued) and outcome.duplicate)
             if refused or offer.session_id not in self._data.sessions:
                 continue
@@ -338,12 +355,18 @@ class Batch:
                 if isinstance(op, PutTimer):
                     await self._connection.run(self._sql.PUT_TIMER, key, op.timer_id, op.due_at, op.body)
                 elif isinstance(op, DropTimer):
-                    await self._connection.run(self._sql.DROP_TIMER, key, op.timer_id)
+                    await self._connection.run(self._sql.DROP_TIMER, key, op.timer_id, op.due_at)
 
 
 def _mark(seen: tuple[Head, bytes] | None) -> tuple[Any, ...] | None:
     """What no write leaves as it was."""
     return None if seen is None else (seen[0].position, seen[0].epoch, seen[0].inbox_seq, seen[0].owner)
+
+
+def _is_claimable(one: SessionData) -> bool:
+    """Whether this is work for anybody, as far as the batch has read it."""
+    head, waits = one.head, WAITING in one.positions.values()
+    return head.owner is None and (head.status == "running" or (head.status == "idle" and waits))
 
 
 def _nobody_knows(_: str) -> float:

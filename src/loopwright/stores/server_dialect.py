@@ -149,7 +149,10 @@ class Statements(Protocol):
     TAKE_ITEM: str
     PUT_TIMER: str
     DROP_TIMER: str
+    ARMED: str
     BEAT: str
+    NOTIFY: str
+    """Tells waiting workers, with the commit of this transaction; empty where a server cannot."""
     RELEASE: str
     FORGET_OWNER: str
     FORGET_OWNERS: str

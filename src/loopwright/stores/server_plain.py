@@ -16,12 +16,14 @@ from ..ports.store import Acquire, Committed, Head, Lease, Transition
 
 
 def are_plain(transitions: Sequence[Transition | None]) -> bool:
-    """No operations, nothing rare about the heads, each session once."""
+    """No operations, nothing rare about the heads, each session once, nothing left for others to go on with."""
     seen: set[str] = set()
     for one in transitions:
         if one is None or one.ops or one.session_id in seen:
             return False
         change = one.head
+        if one.release and change.status is None:
+            return False  # what is released without an end is work for others, who are told
         if change.window_start is not None or change.checkpoint is not None:
             return False
         if change.min_format is not None or change.title is not None:

@@ -213,7 +213,9 @@ PUT_TIMER: Final = (
     " ON CONFLICT (key, timer_id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body, paused = 0"
 )
 
-DROP_TIMER: Final = "DELETE FROM lw_timers WHERE key = ? AND timer_id = ?"
+DROP_TIMER: Final = "DELETE FROM lw_timers WHERE key = ?1 AND timer_id = ?2 AND (?3 IS NULL OR due_at = ?3)"
+
+IS_ARMED: Final = "SELECT 1 FROM lw_timers WHERE key = (SELECT key FROM lw_sessions WHERE session_id = ?) AND timer_id = ? AND due_at = ?"
 
 # An owner's heartbeat; never shortened.
 RENEW_OWNER: Final = (

@@ -131,7 +131,7 @@ class SqliteWrites:
         for op in ops:
             if not isinstance(op, PutItem | PutTimer | DropTimer):
                 raise InvariantError(f"{type(op).__name__} needs a lease and cannot ride with an enqueue")
-        added = self._add_item(session_id, item)
+        added = self._add_item(session_id, item) if all(self._stands(op, session_id) for op in ops) else None
         if added is None:
             guard = self._guard(session_id)
             return Enqueued(guard[5], True, guard[6], self._waiting(guard[0]))
@@ -216,6 +216,12 @@ class SqliteWrites:
             self._execute(sql.INSERT_ITEM, (row[0], item.item_id, row[1], item.kind, item.at, item.body))
         return row
 
+    def _stands(self, op: Op, session_id: str) -> bool:
+        """False for a drop of a time for which the timer is not armed."""
+        if not isinstance(op, DropTimer) or op.due_at is None:
+            return True
+        return self._execute(sql.IS_ARMED, (session_id, op.timer_id, op.due_at)).fetchone() is not None
+
     def _waiting(self, key: int) -> int:
         waiting: int = self._execute(sql.COUNT_WAITING, (key,)).fetchone()[0]
         return waiting
@@ -245,8 +251,8 @@ class SqliteWrites:
                 self._drop(child, session_id)
             case PutTimer(timer_id, due_at, body):
                 self._execute(sql.PUT_TIMER, (key, timer_id, due_at, body))
-            case DropTimer(timer_id):
-                self._execute(sql.DROP_TIMER, (key, timer_id))
+            case DropTimer(timer_id, due_at):
+                self._execute(sql.DROP_TIMER, (key, timer_id, due_at))
             case RunInside():
                 self._run_inside(op)
             case TakeItems() | MarkItem():

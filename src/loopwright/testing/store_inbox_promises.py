@@ -123,6 +123,29 @@ class InboxPromises:
         assert (await store.lookup("s", item_id="no")).item_position is None
 
     @promise
+    async def test_a_timer_armed_anew_since_it_was_found_neither_fires_nor_is_lost(self, kit: StoreKit) -> None:
+        """`DropTimer.due_at` is compared in the same transaction; so of two that fire one timer one does."""
+        store = kit.open()
+        await store.create(new_session())
+        odd = 1763789000.1234567
+        await store.enqueue("s", item("arm"), (PutTimer("t", odd, b"first"),))
+        (found,) = (await store.claim(work(now=odd))).timers
+        writer = await acquire(store)
+        await writer.apply(PutTimer("t", odd + 1e-6, b"second"))
+        assert (await store.enqueue("s", item("old"), (DropTimer("t", found.due_at),))).duplicate
+        assert (await store.lookup("s", item_id="old")).item_position is None
+        await writer.apply(DropTimer("t", found.due_at))
+        (found,) = (await store.claim(work(now=odd + 1))).timers
+        assert (found.due_at, found.body) == (odd + 1e-6, b"second")
+        again = await asyncio.gather(
+            *(store.enqueue("s", item(f"f{n}"), (DropTimer("t", found.due_at),)) for n in "ab")
+        )
+        assert sorted(one.duplicate for one in again) == [False, True]
+        assert (await store.claim(work(now=odd + 1))).timers == ()
+        await writer.apply(PutTimer("t", 1.0, b""), DropTimer("t", 1.0))
+        assert (await store.claim(work(now=odd))).timers == ()
+
+    @promise
     async def test_an_item_for_another_session_rides_with_a_transition(self, kit: StoreKit) -> None:
         """Ignored when its id is known there or nobody is there."""
         store = kit.open()

@@ -76,7 +76,7 @@ tokens = st.sampled_from([b"token-one", b"token-two"])
 puts: st.SearchStrategy[Op] = st.one_of(
     st.builds(PutItem, sessions, st.builds(_item, items, times)),
     st.builds(PutTimer, timers, times, st.binary(max_size=5)),
-    st.builds(DropTimer, timers),
+    st.builds(DropTimer, timers, st.one_of(st.none(), times)),
 )
 child_sessions = st.builds(
     _session,
