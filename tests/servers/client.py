@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from . import mariadb, postgres
+from .asking import ask
 
 VARIABLE = "LOOPWRIGHT_TEST_SERVERS"
 """Set for the whole run: the keeper's socket, and the address of each server that somebody else runs."""
@@ -49,7 +49,7 @@ def _ask(**request: Any) -> dict[str, Any]:
     return answer
 
 
-def _blocking(work: Coroutine[Any, Any, None]) -> None:
+def _blocking(work: Coroutine[Any, Any, object]) -> None:
     """Runs a coroutine to its end, also where an event loop is running already."""
     failed: list[BaseException] = []
 
@@ -118,8 +118,7 @@ class ServerHandle:
         self._tell("drop")
 
     def _administer(self, statement: str) -> None:
-        execute, database = (postgres.execute, "postgres") if self.kind == "postgres" else (mariadb.execute, "")
-        _blocking(execute(self.dsn(database), statement))
+        _blocking(ask(self.dsn("postgres" if self.kind == "postgres" else ""), statement))
 
     def _tell(self, wish: str, **more: object) -> None:
         if not self._ours:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-import asyncpg
-
+from .asking import ask
 from .base import Server
 
 FAST = ["fsync=off", "full_page_writes=off", "autovacuum=off", "wal_level=minimal", "max_wal_senders=0"]
@@ -34,14 +33,4 @@ class Postgres(Server):
         return f"postgresql://loopwright@127.0.0.1:{self.port}/{database or 'postgres'}"
 
     async def ping(self) -> None:
-        await execute(self.dsn(), "SELECT 1")
-
-
-async def execute(dsn: str, *statements: str) -> None:
-    """Runs statements on a connection of their own."""
-    connection = await asyncpg.connect(dsn, timeout=10, ssl=False)
-    try:
-        for statement in statements:
-            await connection.execute(statement)
-    finally:
-        await connection.close()
+        await ask(self.dsn(), "SELECT 1")

@@ -11,13 +11,12 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import asyncmy
-import asyncpg
 import pytest
 
 from . import client
+from .asking import ask
 from .choice import NEEDS, Choice, Need, NoServerError, choose, installed
 from .client import ServerHandle
 from .plugin import ROOT
@@ -25,34 +24,12 @@ from .plugin import ROOT
 FACTS = "CREATE TABLE facts (n INTEGER PRIMARY KEY)", "INSERT INTO facts VALUES (7)"
 
 
-async def ask(dsn: str, *statements: str) -> object:
-    """Runs statements; the single value of the last one."""
-    if dsn.startswith("postgresql"):
-        connection = await asyncpg.connect(dsn)
-        try:
-            for statement in statements:
-                found = await connection.fetchval(statement)
-        finally:
-            await connection.close()
-        return found
-    parts = urlsplit(dsn)
-    connection = await asyncmy.connect(
-        host=parts.hostname, port=parts.port, user=parts.username, db=parts.path[1:] or None, autocommit=True
-    )
-    async with connection.cursor() as cursor:
-        for statement in statements:
-            await cursor.execute(statement)
-        row = await cursor.fetchone()
-    connection.close()
-    return row[0] if row else None
-
-
 async def test_postgres_answers(postgres: str) -> None:
-    assert await ask(postgres, "SELECT 1") == 1
+    assert await ask(postgres, "SELECT 1") == [(1,)]
 
 
 async def test_mariadb_answers(mariadb: str) -> None:
-    assert await ask(mariadb, "SELECT 1") == 1
+    assert await ask(mariadb, "SELECT 1") == [(1,)]
 
 
 @pytest.mark.parametrize("turn", [1, 2])
@@ -76,7 +53,7 @@ async def comes_back(server: ServerHandle, dsn: str, abrupt: bool) -> None:
     before = server.pid
     server.restart(abrupt=abrupt)
     assert server.pid != before
-    assert await ask(dsn, "SELECT n FROM facts") == 7
+    assert await ask(dsn, "SELECT n FROM facts") == [(7,)]
 
 
 @pytest.mark.kill
@@ -88,7 +65,7 @@ async def test_a_killed_server_refuses_until_it_is_started(
         with pytest.raises((OSError, asyncmy.errors.OperationalError)):
             await ask(dsn, "SELECT 1")
         server.start()
-        assert await ask(dsn, "SELECT 1") == 1
+        assert await ask(dsn, "SELECT 1") == [(1,)]
 
 
 RUN = """

@@ -215,7 +215,8 @@ class ServerStore(ServerUpkeep):
         if self._binding.closed:
             return
         try:
-            await asyncio.shield(self._job(self._give_up))
+            if self._writing.was_reached or self._queue:
+                await asyncio.shield(self._job(self._give_up))
         except LoopwrightError:
             pass  # leases that cannot be given back expire; the connections are closed in any case
         self._binding.closed = True
