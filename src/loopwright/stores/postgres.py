@@ -182,7 +182,7 @@ class PostgresDialect:
             case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
                 return StoreError(f"{place} refuses this user: {error}; check user, password and sslmode in the DSN")
             case asyncpg.InvalidCatalogNameError() | asyncpg.InvalidSchemaNameError():
-                return StoreSchemaError(f"{place}: {error}; create it first")
+                return StoreSchemaError(f"{place}: {error}; create it first, or grant this user USAGE on the schema")
             case asyncpg.UndefinedObjectError() | asyncpg.CantChangeRuntimeParamError():
                 return StoreError(
                     f"{place}: {error}; check the query parameters of the DSN (TLS is sslmode=require); PostgreSQL 12 or"
@@ -203,7 +203,8 @@ class PostgresDialect:
                 )
             case asyncpg.UndefinedTableError() | asyncpg.UndefinedColumnError():
                 return StoreSchemaError(
-                    f"the tables of {place} do not fit this version: {error}", ddl=self._statements.DDL
+                    f"the tables of {place} do not fit this version, or this user may not use their schema: {error}",
+                    ddl=self._statements.DDL,
                 )
             case asyncpg.DataCorruptedError() | asyncpg.IndexCorruptedError():
                 return StoreCorruptError(f"{place} is damaged ({error}); nothing was changed; restore a backup")
