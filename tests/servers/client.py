@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
@@ -109,9 +109,9 @@ class ServerHandle:
         """Ends all its processes at once."""
         self._tell("kill")
 
-    def restart(self, *, abrupt: bool = False) -> None:
-        """Stops (or kills) it and starts it again: same port, same data."""
-        self._tell("restart", abrupt=abrupt)
+    def restart(self, *, abrupt: bool = False, settings: Sequence[str] = ()) -> None:
+        """Stops (or kills) it and starts it again: same port, same data; other `settings` where some are given."""
+        self._tell("restart", abrupt=abrupt, settings=list(settings))
 
     def drop(self) -> None:
         """Kills it and removes its data."""
@@ -138,12 +138,12 @@ def shared(kind: str) -> ServerHandle:
 
 
 @contextmanager
-def own(kind: str, *, durable: bool = False) -> Iterator[ServerHandle]:
+def own(kind: str, *, durable: bool = False, settings: Sequence[str] = ()) -> Iterator[ServerHandle]:
     """A server for one test alone, which may be stopped and killed."""
     if kind in _setup()["given"]:
         raise NotOursError(f"{kind} was given by address: this test needs a server that it may kill")
     handle = ServerHandle(kind, f"{kind}-{uuid4().hex}", "", ours=True)
-    handle._tell("start", durable=durable)
+    handle._tell("start", durable=durable, settings=list(settings))
     try:
         yield handle
     finally:

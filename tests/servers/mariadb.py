@@ -42,7 +42,7 @@ class MariaDb(Server):
 
     def _speed(self) -> list[str]:
         small = ["--innodb-log-file-size=16M", "--innodb-buffer-pool-size=64M"]
-        return small if self.durable else [*small, "--innodb-flush-method=nosync"]
+        return [*small, *self.settings, *([] if self.durable else ["--innodb-flush-method=nosync"])]
 
     def dsn(self, database: str | None = None) -> str:
         return f"mysql://root@127.0.0.1:{self.port}/{database or ''}"
