@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 
 from .asking import ask
 from .base import Server
@@ -34,3 +35,16 @@ class Postgres(Server):
 
     async def ping(self) -> None:
         await ask(self.dsn(), "SELECT 1")
+
+
+class Standby(Postgres):
+    """A hot standby of another server that was started with `durable=True`: it follows, and only reads."""
+
+    def __init__(self, programs: Path, folder: Path, primary: str) -> None:
+        super().__init__(programs, folder, durable=True)
+        self.primary = primary
+
+    def prepare(self) -> None:
+        copy = [str(self.programs / "pg_basebackup"), "-d", self.primary, "-D", str(self.data)]
+        self.run(*copy, "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
+        self.data.chmod(0o700)

@@ -141,3 +141,42 @@ def test_what_is_installed_is_preferred_to_an_address() -> None:
         pytest.skip("a server was given by address")
     found = choose(need, {need.variable: "postgresql://somebody@localhost/tests"}, refuse)
     assert found == Choice(installed(need), None)
+
+
+ASKING = "from tests.servers.choice import NEEDS, install; print(install(NEEDS['postgres']))"
+"""In a process of its own, whose PATH has our apt-get: nothing is installed on the machine."""
+
+
+def installing(folder: Path, script: str | None) -> tuple[str, list[str]]:
+    """What `install` says where apt-get is this script, and how the script was called."""
+    asked = folder / "asked"
+    asked.touch()
+    if script is not None:
+        program = folder / "apt-get"
+        program.write_text(f'#!/bin/sh\necho "$DEBIAN_FRONTEND $*" >> {asked}\n{script}\n')
+        program.chmod(0o755)
+    path = str(folder) if script is None else f"{folder}:/usr/bin:/bin"
+    command = [sys.executable, "-c", ASKING]
+    done = subprocess.run(command, cwd=ROOT, env={"PATH": path}, capture_output=True, text=True, check=True)
+    return done.stdout.strip(), asked.read_text().splitlines()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root is let through to apt-get")
+def test_root_asks_apt_get_for_the_lists_and_then_for_the_packages_and_nothing_more(tmp_path: Path) -> None:
+    said, asked = installing(tmp_path, "exit 0")
+    assert said == ""
+    assert asked == [
+        "noninteractive -qq update",
+        "noninteractive -qq install -y --no-install-recommends postgresql",
+    ]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root is let through to apt-get")
+def test_what_apt_get_complains_about_is_told_and_nothing_is_installed_after_it(tmp_path: Path) -> None:
+    said, asked = installing(tmp_path, "echo no network >&2; exit 100")
+    assert said == "`apt-get -qq update` failed: no network"
+    assert len(asked) == 1
+
+
+def test_a_machine_without_apt_get_is_told_so(tmp_path: Path) -> None:
+    assert installing(tmp_path, None) == ("there is no apt-get here", [])

@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from tests.contract.stores.fault_stage import error_of, first_error, goes_on, tables, written
+from tests.servers import client
 from tests.servers.asking import ask, changed, name_of
+from tests.servers.choice import NEEDS, installed
 from tests.servers.client import ServerHandle
+from tests.servers.postgres import Standby
 
 from loopwright import open_store
 from loopwright.model.errors import (
@@ -193,3 +200,51 @@ async def test_a_server_that_is_shutting_down_or_starting_is_waited_for(own_post
     assert await written(dsn) == (3, 3)
     for one in (late, patient):
         await one.aclose()
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[str, str]]:
+    """A database with a session in it: its address on the primary server, and on a hot standby of it."""
+    programs = installed(NEEDS["postgres"])
+    if programs is None:
+        pytest.skip("a server was given by address")
+    with client.own("postgres", durable=True) as primary, tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
+        os.chmod(folder, 0o711)  # the standby runs as another user
+        dsn = primary.new_database()
+        asyncio.run(one_session(dsn))
+        standby = Standby(programs, Path(folder) / "standby", primary.dsn("postgres"))
+        standby.start()
+        try:
+            yield dsn, changed(dsn, port=standby.port)
+        finally:
+            standby.kill()
+
+
+async def one_session(dsn: str) -> None:
+    store = open_store(dsn)
+    await store.create(new_session())
+    await store.aclose()
+
+
+@pytest.mark.server
+async def test_a_standby_is_read_and_refuses_writes_until_it_is_the_primary(pair: tuple[str, str]) -> None:
+    primary, standby = pair
+    store = open_store(standby, busy_wait_s=0.3)
+    assert (await head_of(store)).position == 1
+    error = await error_of(store.create(new_session("other")))
+    assert isinstance(error, StoreReadOnlyError), error
+    assert "primary" in str(error)
+    empty = await first_error(changed(standby, query="prefix=none_"))
+    assert isinstance(empty, StoreReadOnlyError)
+    both = urlsplit(primary)._replace(
+        netloc=f"{urlsplit(standby).netloc},{urlsplit(primary).hostname}:{urlsplit(primary).port}",
+        query="target_session_attrs=read-write",
+    )
+    chosen = open_store(both.geturl())
+    await chosen.create(new_session("of the primary"))
+    await chosen.aclose()
+    assert await written(primary) == (2, 2)
+    await ask(standby, "SELECT pg_promote()")
+    await store.create(new_session("other"))
+    assert (await head_of(store, "other")).position == 1
+    await store.aclose()
