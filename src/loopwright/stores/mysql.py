@@ -146,10 +146,10 @@ class MysqlDialect:
         if query or encrypted not in {"true", "false"}:
             odd = ", ".join(sorted(query)) or "another value of ssl"
             raise ConfigError(f"a MySQL DSN takes prefix, unix_socket and ssl=true or ssl=false, not {odd}")
-        if len(address.places) > 1:
+        (host, port), *others = address.places
+        if others:
             raise ConfigError("a MySQL DSN names one host")
         self._ssl = ssl.create_default_context() if encrypted == "true" else None
-        ((host, port),) = address.places
         self._host, self._port = host or "127.0.0.1", port or DEFAULT_PORT
         self._user, self._password = address.user or "root", address.password
         self._database = address.database
