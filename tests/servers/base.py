@@ -70,6 +70,7 @@ class Server(ABC):
     """A server process on data of its own.
 
     `durable=False` leaves out every wait for the disk; a killed process loses nothing by that, a power failure would.
+    `settings` are words for its command line, of MariaDB only.
     The calls block, and the process that calls `start` has to live as long as the server.
     """
 
@@ -77,10 +78,11 @@ class Server(ABC):
     accounts: tuple[str, ...]
     stop_signal: signal.Signals
 
-    def __init__(self, programs: Path, folder: Path, *, durable: bool = False) -> None:
+    def __init__(self, programs: Path, folder: Path, *, durable: bool = False, settings: Sequence[str] = ()) -> None:
         self.programs = programs
         self.folder = folder
         self.durable = durable
+        self.settings = settings
         self.port = 0
         self.process: subprocess.Popen[bytes] | None = None
         self.data = folder / "data"
@@ -178,7 +180,8 @@ class Server(ABC):
     def environment(self) -> Mapping[str, str]:
         """Ours without the variables that would lead a server's program elsewhere."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "MYSQL", "MARIADB"))}
-        return kept | {"LC_ALL": "C"}
+        # Files of two servers that are made at once have the same names.
+        return kept | {"LC_ALL": "C", "TMPDIR": str(self.folder)}
 
     def run(self, *words: str) -> None:
         """Runs one of the server's programs to its end."""

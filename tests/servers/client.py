@@ -12,12 +12,12 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from . import mariadb, postgres
+from .asking import ask
 
 VARIABLE = "LOOPWRIGHT_TEST_SERVERS"
 """Set for the whole run: the keeper's socket, and the address of each server that somebody else runs."""
@@ -49,7 +49,7 @@ def _ask(**request: Any) -> dict[str, Any]:
     return answer
 
 
-def _blocking(work: Coroutine[Any, Any, None]) -> None:
+def _blocking(work: Coroutine[Any, Any, object]) -> None:
     """Runs a coroutine to its end, also where an event loop is running already."""
     failed: list[BaseException] = []
 
@@ -109,17 +109,16 @@ class ServerHandle:
         """Ends all its processes at once."""
         self._tell("kill")
 
-    def restart(self, *, abrupt: bool = False) -> None:
-        """Stops (or kills) it and starts it again: same port, same data."""
-        self._tell("restart", abrupt=abrupt)
+    def restart(self, *, abrupt: bool = False, settings: Sequence[str] = ()) -> None:
+        """Stops (or kills) it and starts it again: same port, same data; other `settings` where some are given."""
+        self._tell("restart", abrupt=abrupt, settings=list(settings))
 
     def drop(self) -> None:
         """Kills it and removes its data."""
         self._tell("drop")
 
     def _administer(self, statement: str) -> None:
-        execute, database = (postgres.execute, "postgres") if self.kind == "postgres" else (mariadb.execute, "")
-        _blocking(execute(self.dsn(database), statement))
+        _blocking(ask(self.dsn("postgres" if self.kind == "postgres" else ""), statement))
 
     def _tell(self, wish: str, **more: object) -> None:
         if not self._ours:
@@ -139,12 +138,12 @@ def shared(kind: str) -> ServerHandle:
 
 
 @contextmanager
-def own(kind: str, *, durable: bool = False) -> Iterator[ServerHandle]:
+def own(kind: str, *, durable: bool = False, settings: Sequence[str] = ()) -> Iterator[ServerHandle]:
     """A server for one test alone, which may be stopped and killed."""
     if kind in _setup()["given"]:
         raise NotOursError(f"{kind} was given by address: this test needs a server that it may kill")
     handle = ServerHandle(kind, f"{kind}-{uuid4().hex}", "", ours=True)
-    handle._tell("start", durable=durable)
+    handle._tell("start", durable=durable, settings=list(settings))
     try:
         yield handle
     finally:

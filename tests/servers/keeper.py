@@ -39,7 +39,8 @@ class Keeper:
         server = self._servers.get(key)
         if server is None:
             place = self._folder / f"{kind}-{len(self._servers)}"
-            server = KINDS[kind](Path(self._programs[kind]), place, durable=request.get("durable", False))
+            wishes = {name: request[name] for name in ("durable", "settings") if name in request}
+            server = KINDS[kind](Path(self._programs[kind]), place, **wishes)
             self._servers[key] = server
         if wish == "start":
             server.start()
@@ -48,6 +49,7 @@ class Keeper:
         elif wish == "kill":
             server.kill()
         elif wish == "restart":
+            server.settings = request.get("settings") or server.settings
             server.restart(abrupt=request.get("abrupt", False))
         elif wish == "drop":
             server.kill()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from urllib.parse import unquote, urlsplit
 
-import asyncmy
-
+from .asking import ask
 from .base import Server
 
 
@@ -44,29 +42,10 @@ class MariaDb(Server):
 
     def _speed(self) -> list[str]:
         small = ["--innodb-log-file-size=16M", "--innodb-buffer-pool-size=64M"]
-        return small if self.durable else [*small, "--innodb-flush-method=nosync"]
+        return [*small, *self.settings, *([] if self.durable else ["--innodb-flush-method=nosync"])]
 
     def dsn(self, database: str | None = None) -> str:
         return f"mysql://root@127.0.0.1:{self.port}/{database or ''}"
 
     async def ping(self) -> None:
-        await execute(self.dsn(), "SELECT 1")
-
-
-async def execute(dsn: str, *statements: str) -> None:
-    """Runs statements on a connection of their own."""
-    parts = urlsplit(dsn)
-    connection = await asyncmy.connect(
-        host=parts.hostname or "127.0.0.1",
-        port=parts.port or 3306,
-        user=unquote(parts.username or "root"),
-        password=unquote(parts.password or ""),
-        autocommit=True,
-        connect_timeout=10,
-    )
-    try:
-        async with connection.cursor() as cursor:
-            for statement in statements:
-                await cursor.execute(statement)
-    finally:
-        connection.close()
+        await ask(self.dsn(), "SELECT 1")

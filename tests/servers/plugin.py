@@ -3,7 +3,9 @@
 Owns: the option `--embedded`, the marker `server`, and the fixtures. Must not know: how a server is run.
 
 `postgres`, `mariadb`: the address of an empty database of this test's own, on the shared server.
+`either`: such an address on PostgreSQL, then on MariaDB.
 `own_postgres`, `own_mariadb`: a server of this test's own, to be stopped, restarted and killed.
+`own_either`: such a server, PostgreSQL, then MariaDB.
 A test that asks for a server in another way (`client.shared`) carries the marker `server`.
 """
 
@@ -24,7 +26,7 @@ from . import client
 from .choice import NEEDS, Choice, NoServerError, choose
 
 ROOT = Path(__file__).resolve().parents[2]
-FIXTURES = {"postgres", "mariadb", "own_postgres", "own_mariadb"}
+FIXTURES = {"postgres", "mariadb", "either", "own_postgres", "own_mariadb", "own_either"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -128,6 +130,12 @@ def mariadb(mariadb_server: client.ServerHandle) -> Iterator[str]:
         yield dsn
 
 
+@pytest.fixture(params=["postgres", "mariadb"])
+def either(request: pytest.FixtureRequest) -> Iterator[str]:
+    with client.shared(request.param).database() as dsn:
+        yield dsn
+
+
 def _own(kind: str) -> Iterator[client.ServerHandle]:
     try:
         with client.own(kind) as server:
@@ -144,3 +152,8 @@ def own_postgres() -> Iterator[client.ServerHandle]:
 @pytest.fixture
 def own_mariadb() -> Iterator[client.ServerHandle]:
     yield from _own("mariadb")
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def own_either(request: pytest.FixtureRequest) -> Iterator[client.ServerHandle]:
+    yield from _own(request.param)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 
-import asyncpg
-
+from .asking import ask
 from .base import Server
 
 FAST = ["fsync=off", "full_page_writes=off", "autovacuum=off", "wal_level=minimal", "max_wal_senders=0"]
@@ -34,14 +34,17 @@ class Postgres(Server):
         return f"postgresql://loopwright@127.0.0.1:{self.port}/{database or 'postgres'}"
 
     async def ping(self) -> None:
-        await execute(self.dsn(), "SELECT 1")
+        await ask(self.dsn(), "SELECT 1")
 
 
-async def execute(dsn: str, *statements: str) -> None:
-    """Runs statements on a connection of their own."""
-    connection = await asyncpg.connect(dsn, timeout=10, ssl=False)
-    try:
-        for statement in statements:
-            await connection.execute(statement)
-    finally:
-        await connection.close()
+class Standby(Postgres):
+    """A hot standby of another server that was started with `durable=True`: it follows, and only reads."""
+
+    def __init__(self, programs: Path, folder: Path, primary: str) -> None:
+        super().__init__(programs, folder, durable=True)
+        self.primary = primary
+
+    def prepare(self) -> None:
+        copy = [str(self.programs / "pg_basebackup"), "-d", self.primary, "-D", str(self.data)]
+        self.run(*copy, "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
+        self.data.chmod(0o700)

@@ -11,13 +11,12 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import asyncmy
-import asyncpg
 import pytest
 
 from . import client
+from .asking import ask
 from .choice import NEEDS, Choice, Need, NoServerError, choose, installed
 from .client import ServerHandle
 from .plugin import ROOT
@@ -25,34 +24,12 @@ from .plugin import ROOT
 FACTS = "CREATE TABLE facts (n INTEGER PRIMARY KEY)", "INSERT INTO facts VALUES (7)"
 
 
-async def ask(dsn: str, *statements: str) -> object:
-    """Runs statements; the single value of the last one."""
-    if dsn.startswith("postgresql"):
-        connection = await asyncpg.connect(dsn)
-        try:
-            for statement in statements:
-                found = await connection.fetchval(statement)
-        finally:
-            await connection.close()
-        return found
-    parts = urlsplit(dsn)
-    connection = await asyncmy.connect(
-        host=parts.hostname, port=parts.port, user=parts.username, db=parts.path[1:] or None, autocommit=True
-    )
-    async with connection.cursor() as cursor:
-        for statement in statements:
-            await cursor.execute(statement)
-        row = await cursor.fetchone()
-    connection.close()
-    return row[0] if row else None
-
-
 async def test_postgres_answers(postgres: str) -> None:
-    assert await ask(postgres, "SELECT 1") == 1
+    assert await ask(postgres, "SELECT 1") == [(1,)]
 
 
 async def test_mariadb_answers(mariadb: str) -> None:
-    assert await ask(mariadb, "SELECT 1") == 1
+    assert await ask(mariadb, "SELECT 1") == [(1,)]
 
 
 @pytest.mark.parametrize("turn", [1, 2])
@@ -76,7 +53,7 @@ async def comes_back(server: ServerHandle, dsn: str, abrupt: bool) -> None:
     before = server.pid
     server.restart(abrupt=abrupt)
     assert server.pid != before
-    assert await ask(dsn, "SELECT n FROM facts") == 7
+    assert await ask(dsn, "SELECT n FROM facts") == [(7,)]
 
 
 @pytest.mark.kill
@@ -88,7 +65,7 @@ async def test_a_killed_server_refuses_until_it_is_started(
         with pytest.raises((OSError, asyncmy.errors.OperationalError)):
             await ask(dsn, "SELECT 1")
         server.start()
-        assert await ask(dsn, "SELECT 1") == 1
+        assert await ask(dsn, "SELECT 1") == [(1,)]
 
 
 RUN = """
@@ -164,3 +141,42 @@ def test_what_is_installed_is_preferred_to_an_address() -> None:
         pytest.skip("a server was given by address")
     found = choose(need, {need.variable: "postgresql://somebody@localhost/tests"}, refuse)
     assert found == Choice(installed(need), None)
+
+
+ASKING = "from tests.servers.choice import NEEDS, install; print(install(NEEDS['postgres']))"
+"""In a process of its own, whose PATH has our apt-get: nothing is installed on the machine."""
+
+
+def installing(folder: Path, script: str | None) -> tuple[str, list[str]]:
+    """What `install` says where apt-get is this script, and how the script was called."""
+    asked = folder / "asked"
+    asked.touch()
+    if script is not None:
+        program = folder / "apt-get"
+        program.write_text(f'#!/bin/sh\necho "$DEBIAN_FRONTEND $*" >> {asked}\n{script}\n')
+        program.chmod(0o755)
+    path = str(folder) if script is None else f"{folder}:/usr/bin:/bin"
+    command = [sys.executable, "-c", ASKING]
+    done = subprocess.run(command, cwd=ROOT, env={"PATH": path}, capture_output=True, text=True, check=True)
+    return done.stdout.strip(), asked.read_text().splitlines()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root is let through to apt-get")
+def test_root_asks_apt_get_for_the_lists_and_then_for_the_packages_and_nothing_more(tmp_path: Path) -> None:
+    said, asked = installing(tmp_path, "exit 0")
+    assert said == ""
+    assert asked == [
+        "noninteractive -qq update",
+        "noninteractive -qq install -y --no-install-recommends postgresql",
+    ]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root is let through to apt-get")
+def test_what_apt_get_complains_about_is_told_and_nothing_is_installed_after_it(tmp_path: Path) -> None:
+    said, asked = installing(tmp_path, "echo no network >&2; exit 100")
+    assert said == "`apt-get -qq update` failed: no network"
+    assert len(asked) == 1
+
+
+def test_a_machine_without_apt_get_is_told_so(tmp_path: Path) -> None:
+    assert installing(tmp_path, None) == ("there is no apt-get here", [])

@@ -93,7 +93,8 @@ def open_store(
             dialect, schema=schema, sync=durability != "relaxed", busy_wait_s=busy_wait_s
         )
         return server
-    raise ConfigError(f"unknown store scheme {scheme!r} in {text!r}; use {_KNOWN}; for a file of that name: ./{text}")
+    # Not the text itself: what is mistaken for a scheme may stand before a password.
+    raise ConfigError(f"unknown store scheme {scheme!r}; use {_KNOWN}; for a file of that name put ./ before it")
 
 
 def is_server(dsn: str) -> bool:

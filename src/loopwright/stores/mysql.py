@@ -11,13 +11,14 @@ import importlib
 import logging
 import re
 import ssl
+import struct
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..model.errors import (
     ConfigError,
     LoopwrightError,
+    StoreCorruptError,
     StoreError,
     StoreFullError,
     StoreReadOnlyError,
@@ -28,6 +29,7 @@ from ..model.errors import (
 from .migration import complete_ddl
 from .mysql_statements import MysqlStatements
 from .mysql_text import filled, filled_many
+from .server_address import server_address
 from .server_dialect import PREFIX, Remedy, name_part, prefixed, text_out
 from .server_socket import close_without_loop
 
@@ -37,7 +39,8 @@ errors: Any = importlib.import_module("asyncmy.errors")
 
 log = logging.getLogger("loopwright.stores")
 
-CONNECT_S: Final = 5
+DEFAULT_PORT: Final = 3306
+CONNECT_S: Final = 5.0
 CLOSE_S: Final = 2.0
 LOCK_WAIT_S: Final = 10
 OLDEST: Final = {"MariaDB": (10, 6), "MySQL": (8, 0)}
@@ -45,7 +48,8 @@ OLDEST: Final = {"MariaDB": (10, 6), "MySQL": (8, 0)}
 _SETUP: Final = (
     "SET NAMES utf8mb4 COLLATE utf8mb4_bin;"
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00',"
-    f" innodb_lock_wait_timeout = {LOCK_WAIT_S};"
+    f" innodb_lock_wait_timeout = {LOCK_WAIT_S}, sql_select_limit = 18446744073709551615, sql_big_selects = 1,"
+    " sql_safe_updates = 0, sql_auto_is_null = 0, unique_checks = 1, foreign_key_checks = 1, completion_type = 0;"
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 )
 _ASK: Final = "SELECT VERSION(), @@innodb_flush_log_at_trx_commit, @@max_allowed_packet"
@@ -55,7 +59,7 @@ _LOST: Final = frozenset({
     1053,  # server shutdown in progress
     1077, 1079, 1080,  # shutdown
     1152, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161, 1184,  # the network
-    1203,  # too many connections of this user
+    1203, 1226,  # too many connections of this user
     1927,  # connection was killed
     2002, 2003, 2006, 2013, 2014, 2027, 2055,
     4031,  # disconnected for being idle
@@ -68,8 +72,13 @@ _AGAIN: Final = frozenset({
 _TAKEN: Final = frozenset({
     1062,  # duplicate key
     1205,  # lock wait timeout
+    1969, 3024,  # the administrator's limit on a statement's time: a quieter moment may be enough
     3572,  # lock not available
 })  # fmt: skip
+
+
+_GARBLED: Final = (struct.error, LookupError, ValueError, AssertionError)
+"""What the driver raises when it reads something that is no greeting of a MySQL server."""
 
 
 class MysqlConnection:
@@ -91,7 +100,7 @@ class MysqlConnection:
 
     async def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """See `ServerConnection.run_many`; one round trip for each megabyte."""
-        for text in filled_many(statement, rows):
+        for text in filled_many(statement, rows, self.largest):
             await self._sent(text)
 
     async def foreign(self, statement: str, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], int]:
@@ -143,20 +152,22 @@ class MysqlDialect:
     """
 
     def __init__(self, dsn: str) -> None:
-        parts = urlsplit(dsn)
-        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        address = server_address(dsn)
+        query = dict(address.query)
         prefix, self._socket = query.pop("prefix", PREFIX), query.pop("unix_socket", None)
         encrypted = query.pop("ssl", "false").lower()
         name_part("prefix", prefix)
         if query or encrypted not in {"true", "false"}:
-            raise ConfigError(f"a MySQL DSN takes prefix, unix_socket and ssl=true or ssl=false, not {parts.query!r}")
+            odd = ", ".join(sorted(query)) or "another value of ssl"
+            raise ConfigError(f"a MySQL DSN takes prefix, unix_socket and ssl=true or ssl=false, not {odd}")
+        (host, port), *others = address.places
+        if others:
+            raise ConfigError("a MySQL DSN names one host")
         self._ssl = ssl.create_default_context() if encrypted == "true" else None
-        self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 3306
-        self._user, self._password = unquote(parts.username or "root"), unquote(parts.password or "")
-        self._database = unquote(parts.path.strip("/"))
-        where = self._socket or f"{self._host}:{self._port}"
-        if not self._database:
-            raise ConfigError(f"mysql://{where} names no database: mysql://host/database")
+        self._host, self._port = host or "127.0.0.1", port or DEFAULT_PORT
+        self._user, self._password = address.user or "root", address.password
+        self._database = address.database
+        where = self._socket or address.shown("127.0.0.1", DEFAULT_PORT)
         self._place = f"mysql://{where}/{self._database}"
         self._identity = f"{self._place}?prefix={prefix}"
         self._statements = prefixed(MysqlStatements(), prefix)
@@ -189,33 +200,24 @@ class MysqlDialect:
 
     async def connect(self, *, sync: bool) -> MysqlConnection:
         """See `ServerDialect.connect`. Whether commits reach the disk is a setting of the whole server."""
-        native = await asyncmy.connect(
-            host=self._host,
-            port=self._port,
-            unix_socket=self._socket,
-            user=self._user,
-            password=self._password,
-            database=self._database,
-            charset="utf8mb4",
-            autocommit=True,
-            connect_timeout=CONNECT_S,
-            program_name="loopwright",
-            ssl=self._ssl,
-        )
-        connection = MysqlConnection(native)
-        try:
-            await connection.run(_SETUP)
-            ((version, flushed, connection.largest),) = await connection.rows(_ASK)
-            self._check(str(version), synced=flushed == 1 or not sync)
-        except BaseException:
-            connection.terminate()
-            raise
+        # The driver's own limit ends with the network connection: what answers may say nothing, or half a greeting.
+        async with asyncio.timeout(CONNECT_S):
+            connection = MysqlConnection(await self._greeted())
+            try:
+                await connection.run(_SETUP)
+                ((version, flushed, connection.largest),) = await connection.rows(_ASK)
+                self._check(str(version), synced=flushed == 1 or not sync)
+            except BaseException:
+                connection.terminate()
+                raise
         return connection
 
     def fault(self, error: BaseException) -> Remedy:
         """See `ServerDialect.fault`."""
         if isinstance(error, OSError | EOFError | TimeoutError | errors.InterfaceError | errors.InternalError):
             return Remedy.LOST
+        if isinstance(error.__cause__, ssl.SSLError):
+            return Remedy.FINAL
         code = _code(error)
         if code in _AGAIN:
             return Remedy.AGAIN
@@ -227,7 +229,7 @@ class MysqlDialect:
         """See `ServerDialect.translate`."""
         place = self._place
         match _code(error):
-            case 1044 | 1045 | 1698:
+            case 1044 | 1045 | 1129 | 1130 | 1251 | 1698 | 1820 | 1862 | 3118 | 4151:
                 return StoreError(
                     f"{place} refuses this user: {error}; check user, password and rights on the database"
                 )
@@ -247,12 +249,36 @@ class MysqlDialect:
                     f"the tables of {place} do not fit this version ({error}); `loopwright db migrate` finds what is missing",
                     ddl=complete_ddl(self._statements.SCHEMA),
                 )
+            case 1153:
+                return StoreError(f"{place}: {error}; nothing was written; raise max_allowed_packet on the server")
+            case 126 | 127 | 1034 | 1194 | 1195 | 1712 | 1877:
+                return StoreCorruptError(f"{place} is damaged ({error}); nothing was changed; restore a backup")
             case 1264 | 1366 | 1406:
                 return UsageError(f"a value cannot be stored in {place}: {error}; nothing was written")
+            case _ if isinstance(error.__cause__, ssl.SSLError):
+                return StoreError(f"{place}: {error}; check ssl in the DSN, the server's TLS and its certificate")
             case _ if isinstance(error, OSError):
                 return StoreUnavailableError(f"{place} cannot be reached: {error}")
             case _:
                 return StoreError(f"{place}: {type(error).__name__}: {error}")
+
+    async def _greeted(self) -> Any:
+        try:
+            return await asyncmy.connect(
+                host=self._host,
+                port=self._port,
+                unix_socket=self._socket,
+                user=self._user,
+                password=self._password,
+                database=self._database,
+                charset="utf8mb4",
+                autocommit=True,
+                connect_timeout=CONNECT_S,
+                program_name="loopwright",
+                ssl=self._ssl,
+            )
+        except _GARBLED as error:
+            raise ConnectionError(f"what answers there is no MySQL server ({type(error).__name__}: {error})") from error
 
     def _check(self, version: str, *, synced: bool) -> None:
         kind = "MariaDB" if "mariadb" in version.lower() else "MySQL"

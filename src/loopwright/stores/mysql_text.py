@@ -34,19 +34,23 @@ def filled(statement: str, values: Sequence[Any]) -> bytes:
     return b"".join(parts)
 
 
-def filled_many(statement: str, rows: Sequence[Sequence[Any]]) -> Iterator[bytes]:
-    """The statement for each row, in texts of bounded size: an INSERT with many rows, or many statements."""
+def filled_many(statement: str, rows: Sequence[Sequence[Any]], largest: int = 0) -> Iterator[bytes]:
+    """The statement for each row, in texts of bounded size: an INSERT with many rows, or many statements.
+
+    A text with more than one row has at most `PART_BYTES`, and fewer than `largest` where that is not 0.
+    """
     head, found, tail = statement.partition(" VALUES ")
     one, start, between = (tail, f"{head} VALUES ".encode(), b", ") if found else (statement, b"", b";\n")
+    limit = min(PART_BYTES, largest - 1) - len(start) if largest else PART_BYTES
     gathered: list[bytes] = []
     size = 0
     for row in rows:
         text = filled(one, row)
-        if gathered and size + len(text) > PART_BYTES:
+        if gathered and size + len(text) > limit:
             yield start + between.join(gathered)
             gathered, size = [], 0
         gathered.append(text)
-        size += len(text)
+        size += len(text) + len(between)
     if gathered:
         yield start + between.join(gathered)
 

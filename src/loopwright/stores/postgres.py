@@ -7,13 +7,16 @@ Read next: `server.py` for the store, `postgres_statements.py` for its SQL.
 from __future__ import annotations
 
 import importlib
+import os
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from ..model.errors import (
     ConfigError,
     LoopwrightError,
+    StoreCorruptError,
     StoreError,
     StoreFullError,
     StoreReadOnlyError,
@@ -23,14 +26,23 @@ from ..model.errors import (
 )
 from .migration import complete_ddl
 from .postgres_statements import PostgresStatements
+from .server_address import server_address
 from .server_dialect import PREFIX, Remedy, name_part, prefixed, text_in, text_out
 from .server_socket import close_without_loop
 
 # Without types of its own. Imported by name, so that the one place that needs it says so.
 asyncpg: Any = importlib.import_module("asyncpg")
 
+DEFAULT_PORT: Final = 5432
 CONNECT_S: Final = 5.0
 CLOSE_S: Final = 2.0
+LOCK_WAIT_S: Final = 10
+
+_FILES: Final = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile")
+"""Query parameters that name a file."""
+
+_NO_TLS: Final = "rejected SSL upgrade"
+"""How the driver says that what answered does not speak TLS, or is no PostgreSQL at all."""
 
 _LOST: Final = (
     asyncpg.PostgresConnectionError,
@@ -41,6 +53,8 @@ _LOST: Final = (
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.IdleSessionTimeoutError,
+    asyncpg.TransactionTimeoutError,
     OSError,
 )
 _AGAIN: Final = (
@@ -50,6 +64,7 @@ _AGAIN: Final = (
 _TAKEN: Final = (
     asyncpg.UniqueViolationError,
     asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,  # the administrator's statement_timeout: a quieter moment may be enough
 )
 
 
@@ -114,18 +129,19 @@ class PostgresDialect:
     """
 
     def __init__(self, dsn: str) -> None:
-        parts = urlsplit(dsn)
-        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        address = server_address(dsn)
+        query = dict(address.query)
         prefix, self._schema = query.pop("prefix", PREFIX), query.pop("schema", "")
         for what, name in (("prefix", prefix), ("schema", self._schema)):
             if name:
                 name_part(what, name)
-        if not parts.path.strip("/"):
-            raise ConfigError(
-                f"{self._shown(parts.hostname, parts.port, '')} names no database: postgresql://host/database"
-            )
+        for what in _FILES:
+            if what in query and not os.path.isfile(query[what]):
+                raise ConfigError(f"{what} of the DSN names no file: {query[what]}")
+        parts = urlsplit(dsn)
         self._dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(query), ""))
-        self._place = self._shown(parts.hostname, parts.port, unquote(parts.path.strip("/")))
+        where = query.get("host") or address.shown("localhost", DEFAULT_PORT)
+        self._place = f"postgresql://{where}/{address.database}"
         self._identity = f"{self._place}?schema={self._schema or 'public'}&prefix={prefix}"
         self._statements = prefixed(PostgresStatements(), prefix)
 
@@ -161,10 +177,20 @@ class PostgresDialect:
             "synchronous_commit": "on" if sync else "off",
             "plan_cache_mode": "force_generic_plan",
             "jit": "off",
+            "default_transaction_isolation": "read committed",
+            "lock_timeout": f"{LOCK_WAIT_S}s",
         }
         if self._schema:
             settings["search_path"] = self._schema
-        return PostgresConnection(await asyncpg.connect(self._dsn, timeout=CONNECT_S, server_settings=settings))
+        native = await asyncpg.connect(self._dsn, timeout=CONNECT_S, server_settings=settings)
+        encoding = native.get_settings().server_encoding
+        if encoding != "UTF8":
+            native.terminate()
+            raise StoreSchemaError(
+                f"{self._place} is encoded in {encoding}, which cannot hold every text; create a database with"
+                " ENCODING 'UTF8' TEMPLATE template0"
+            )
+        return PostgresConnection(native)
 
     def fault(self, error: BaseException) -> Remedy:
         """See `ServerDialect.fault`."""
@@ -172,16 +198,25 @@ class PostgresDialect:
             return Remedy.AGAIN
         if isinstance(error, _TAKEN):
             return Remedy.TAKEN
+        if isinstance(error, asyncpg.ClientConfigurationError | ssl.SSLError) or _NO_TLS in str(error):
+            return Remedy.FINAL
         return Remedy.LOST if isinstance(error, _LOST) else Remedy.FINAL
 
     def translate(self, error: BaseException) -> LoopwrightError:
         """See `ServerDialect.translate`."""
         place = self._place
         match error:
+            case asyncpg.ClientConfigurationError():
+                return ConfigError(f"{place}: {error}; change the DSN")
             case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
-                return StoreError(f"{place} refuses this user: {error}; check user and password in the DSN")
+                return StoreError(f"{place} refuses this user: {error}; check user, password and sslmode in the DSN")
             case asyncpg.InvalidCatalogNameError() | asyncpg.InvalidSchemaNameError():
-                return StoreSchemaError(f"{place}: {error}; create it first")
+                return StoreSchemaError(f"{place}: {error}; create it first, or grant this user USAGE on the schema")
+            case asyncpg.UndefinedObjectError() | asyncpg.CantChangeRuntimeParamError():
+                return StoreError(
+                    f"{place}: {error}; check the query parameters of the DSN (TLS is sslmode=require); PostgreSQL 12 or"
+                    " newer is needed"
+                )
             case asyncpg.InsufficientPrivilegeError():
                 return StoreReadOnlyError(
                     f"{place}: {error}; grant this user the rights on our tables, or let their owner"
@@ -191,20 +226,33 @@ class PostgresDialect:
                 return StoreReadOnlyError(f"{place} only reads ({error}); name the primary server in the DSN")
             case asyncpg.DiskFullError():
                 return StoreFullError(f"no space left on {place}; nothing was written; free space and resume")
+            case asyncpg.InsufficientResourcesError():
+                return StoreUnavailableError(
+                    f"{place} lacks resources ({error}); nothing was written; raise its limits"
+                )
             case asyncpg.UndefinedTableError() | asyncpg.UndefinedColumnError():
                 return StoreSchemaError(
-                    f"the tables of {place} do not fit this version ({error}); `loopwright db migrate` finds what is missing",
+                    f"the tables of {place} do not fit this version, or this user may not use their schema ({error});"
+                    " `loopwright db migrate` finds what is missing",
                     ddl=complete_ddl(self._statements.SCHEMA),
                 )
-            case asyncpg.DataError():
+            case asyncpg.DataCorruptedError() | asyncpg.IndexCorruptedError():
+                return StoreCorruptError(f"{place} is damaged ({error}); nothing was changed; restore a backup")
+            case asyncpg.DataError() | asyncpg.ProgramLimitExceededError():
                 return UsageError(f"a value cannot be stored in {place}: {error}; nothing was written")
+            case ssl.SSLError():
+                return StoreError(
+                    f"{place}: {error}; check sslmode and sslrootcert in the DSN and the server's certificate"
+                )
+            case OSError() if _NO_TLS in str(error):
+                return StoreError(
+                    f"what answers at {place} speaks no TLS, or is no PostgreSQL server; check host, port and sslmode in"
+                    " the DSN"
+                )
             case OSError():
                 return StoreUnavailableError(f"{place} cannot be reached: {error}")
             case _:
                 return StoreError(f"{place}: {type(error).__name__}: {error}")
-
-    def _shown(self, host: str | None, port: int | None, database: str) -> str:
-        return f"postgresql://{host or 'localhost'}:{port or 5432}/{database}"
 
 
 def _value_in(value: Any) -> Any:

@@ -227,7 +227,8 @@ class ServerStore(ServerUpkeep):
         """Finishes what was offered, gives up this owner's leases and closes; safe to call twice."""
         if self._binding.closed:
             return
-        if self._held or self._renewing or self._worker is not None:  # who wrote nothing holds nothing
+        wrote = self._held or self._renewing or self._worker is not None  # who wrote nothing holds nothing
+        if wrote and (self._writing.was_reached or self._queue):
             try:
                 await asyncio.shield(self._job(self._give_up))
             except LoopwrightError:

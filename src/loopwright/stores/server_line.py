@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
-from ..model.errors import LoopwrightError, StoreUnavailableError
+from ..model.errors import LoopwrightError, StoreError, StoreUnavailableError
 from ..ports.ambient import RealAmbient
 from .server_dialect import Remedy, ServerConnection, ServerDialect, Statements
 from .server_schema import ServerSchema
@@ -34,6 +34,11 @@ class ServerLine:
         self._lock = asyncio.Lock()
         self._ambient = RealAmbient()
 
+    @property
+    def was_reached(self) -> bool:
+        """Whether it had a connection to tables of ours at any time."""
+        return self._schema.is_prepared
+
     async def do(self, work: Callable[[ServerConnection], Awaitable[T]]) -> T:
         """The result of `work`, done again from its start after a lost connection or a lost race, up to the patience.
 
@@ -51,7 +56,8 @@ class ServerLine:
                 if self._ambient.monotonic() - began + wait_s > self._patience_s:
                     raise StoreUnavailableError(
                         f"{self._dialect.place} stayed away or busy for {self._patience_s:g} s"
-                        f" ({type(error).__name__}: {error}); whether the last commit happened is known to the next read"
+                        f" ({type(error).__name__}: {str(error) or 'no answer'}); whether the last commit happened is known to the next read;"
+                        " see that the server runs, answers at this address and has a connection left, then call again"
                     ) from error
             await self._ambient.sleep(wait_s * (0.5 + self._ambient.random()))
             wait_s = min(wait_s * 2, LAST_WAIT_S)
@@ -76,13 +82,18 @@ class ServerLine:
             connection = self._connection = await self._connected()
         try:
             return await work(connection)
+        except StoreError:
+            self._drop(connection)
+            raise
         except LoopwrightError:
             raise
         except self._dialect.native_faults as error:
-            if self._dialect.fault(error) is Remedy.LOST:
-                self._drop(connection)
-            else:
+            if self._dialect.fault(error) in (Remedy.AGAIN, Remedy.TAKEN):
                 await self._rolled_back(connection)
+            else:
+                # Also after a fault for a person to mend: most settings of a server count for new connections only, and
+                # a name may lead to another server by then.
+                self._drop(connection)
             raise
         except BaseException:
             self._drop(connection)  # half an answer may be on its way

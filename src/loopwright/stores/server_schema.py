@@ -30,7 +30,8 @@ class ServerSchema:
         self._sql = dialect.statements
         self._policy = policy
         self._migrations = self._sql.MIGRATIONS if migrations is None else migrations
-        self._is_prepared = False
+        self.is_prepared = False
+        """Whether tables of ours were found or made."""
 
     async def prepare(self, connection: ServerConnection) -> None:
         """Looks at the tables and does what the policy allows; nothing when that was done before.
@@ -38,7 +39,7 @@ class ServerSchema:
         Raises: `StoreSchemaError` with the script of what is missing, or for newer tables; `StoreUnavailableError` when
         another process changes them for too long. A statement of ours that failed raises what the driver raises.
         """
-        if self._is_prepared:
+        if self.is_prepared:
             return
         repair = self._policy is SchemaPolicy.MIGRATE
         gap = await self._gap(connection)
@@ -53,7 +54,7 @@ class ServerSchema:
             if repair:
                 await self._clean_up(connection)
             await connection.rows(self._sql.UNLOCK_SCHEMA)
-        self._is_prepared = True
+        self.is_prepared = True
 
     async def cleanup(self, connection: ServerConnection) -> list[tuple[int, list[str]]]:
         """(version, statements) of clean-ups that were not done yet, in order."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 import asyncmy
-import asyncpg
+from tests.servers.asking import ask, changed, name_of
 
 
 async def cut_all(dsn: str) -> None:
@@ -14,28 +12,18 @@ async def cut_all(dsn: str) -> None:
 
 
 async def _cut_postgres(dsn: str) -> None:
-    admin = await asyncpg.connect(dsn)
-    try:
-        await admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = 'loopwright' AND datname = current_database()"
-        )
-    finally:
-        await admin.close()
+    await ask(
+        dsn,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name = 'loopwright' AND datname = current_database()",
+    )
 
 
 async def _cut_mysql(dsn: str) -> None:
-    parts = urlsplit(dsn)
-    database = parts.path.strip("/")
-    # In no database, so that it is not among those.
-    admin = await asyncmy.connect(host=parts.hostname, port=parts.port, user=parts.username, autocommit=True)
-    try:
-        async with admin.cursor() as cursor:
-            await cursor.execute("SELECT id FROM information_schema.processlist WHERE db = %s", (database,))
-            for (number,) in await cursor.fetchall():
-                try:
-                    await cursor.execute(f"KILL CONNECTION {number}")
-                except asyncmy.errors.MySQLError:
-                    pass  # it is gone by itself
-    finally:
-        admin.close()
+    # In another database, so that it is not among those.
+    admin = changed(dsn, database="mysql")
+    for (number,) in await ask(admin, f"SELECT id FROM information_schema.processlist WHERE db = '{name_of(dsn)}'"):
+        try:
+            await ask(admin, f"KILL CONNECTION {number}")
+        except asyncmy.errors.MySQLError:
+            pass  # it is gone by itself

@@ -1,161 +1,40 @@
-"""What is MariaDB's own: cut connections, odd text, several servers' settings, values that do not fit."""
+"""What is MariaDB's own: odd text, several servers' settings, values that do not fit."""
 
 from __future__ import annotations
 
-import asyncio
 import math
-import subprocess
-import sys
-from urllib.parse import urlsplit
 
-import asyncmy
 import pytest
-from tests.contract.stores.server_cuts import cut_all
-from tests.servers import mariadb as server
-from tests.servers.client import ServerHandle
+from tests.contract.stores.fault_stage import first_error
+from tests.servers.asking import ask, changed, name_of
 
 from loopwright import open_store
 from loopwright.model.errors import (
     ConfigError,
-    LoopwrightError,
     StoreError,
     StoreReadOnlyError,
-    StoreSchemaError,
-    StoreUnavailableError,
     UsageError,
 )
 from loopwright.ports.store import EncodedRecord
-from loopwright.ports.store_admin import SchemaPolicy
 from loopwright.stores.mysql import MysqlDialect
 from loopwright.stores.mysql_statements import MysqlStatements
 from loopwright.stores.mysql_text import filled, filled_many, literal
-from loopwright.testing.store_kit import Writer, begin, head_of, item, new_session, raises, texts
-
-WRITERS = 6
-COMMITS = 60
-
-
-async def ask(dsn: str, statement: str) -> list[tuple[object, ...]]:
-    parts = urlsplit(dsn)
-    connection = await asyncmy.connect(
-        host=parts.hostname, port=parts.port, user=parts.username, database=parts.path[1:] or None, autocommit=True
-    )
-    async with connection.cursor() as cursor:
-        await cursor.execute(statement)
-        rows = list(await cursor.fetchall())
-        while await cursor.nextset():
-            pass
-    connection.close()
-    return rows
-
-
-async def busy(writer: Writer) -> None:
-    for _ in range(COMMITS):
-        await writer.write(2, sync=True)
-
-
-async def test_writers_whose_connections_are_cut_lose_nothing_and_say_nothing_twice(mariadb: str) -> None:
-    store = open_store(mariadb)
-    writers = [await begin(store, f"s{n}") for n in range(WRITERS)]
-    working = asyncio.gather(*map(busy, writers))
-    cuts = 0
-    while not working.done():
-        await cut_all(mariadb)
-        cuts += 1
-        await asyncio.wait({working}, timeout=0.03)  # as long as a connection and a commit need, and not always enough
-    await working
-    assert cuts > 3
-    for writer in writers:
-        assert len(await texts(store, writer.session_id)) == writer.position == 2 + 2 * COMMITS
-    assert list(await store.check()) == []
-    await store.aclose()
-
-
-@pytest.mark.kill
-async def test_a_run_of_commits_survives_a_server_that_is_killed_and_started_again(own_mariadb: ServerHandle) -> None:
-    dsn = own_mariadb.new_database()
-    store = open_store(dsn)
-    writers = [await begin(store, f"s{n}") for n in range(WRITERS)]
-    working = asyncio.gather(*map(busy, writers))
-    await asyncio.to_thread(own_mariadb.restart, abrupt=True)
-    await working
-    for writer in writers:
-        assert len(await texts(store, writer.session_id)) == writer.position == 2 + 2 * COMMITS
-    await store.aclose()
-
-
-async def test_a_server_that_stays_away_is_a_retryable_error_and_the_store_goes_on_when_it_is_back(
-    own_mariadb: ServerHandle,
-) -> None:
-    store = open_store(own_mariadb.new_database(), busy_wait_s=0.3)
-    writer = await begin(store)
-    await asyncio.to_thread(own_mariadb.stop)
-    for call in (writer.write, lambda: head_of(store), lambda: store.enqueue("s", item())):
-        with raises(StoreUnavailableError):
-            await call()
-    await asyncio.to_thread(own_mariadb.start)
-    assert (await head_of(store)).position == 2
-    assert (await writer.write()).position == 3
-    await store.aclose()
-
-
-async def first_error(dsn: str, schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE) -> LoopwrightError:
-    """What the first call on this address raises."""
-    store = open_store(dsn, schema=schema, busy_wait_s=0.3)
-    try:
-        await store.create(new_session())
-    except LoopwrightError as error:
-        return error
-    finally:
-        await store.aclose()
-    raise AssertionError("nothing was raised")
-
-
-async def test_wrong_addresses_say_what_is_wrong(mariadb: str) -> None:
-    assert isinstance(await first_error(f"{mariadb}_of_nobody"), StoreSchemaError)
-    assert isinstance(await first_error("mysql://nobody@127.0.0.1:1/db"), StoreUnavailableError)
-    assert isinstance(await first_error(mariadb.replace("root@", "nobody_of_that_name@")), StoreError)
+from loopwright.testing.store_kit import begin, item, new_session
 
 
 async def test_a_user_without_rights_is_told_apart_from_damage(mariadb: str) -> None:
-    database = mariadb.rpartition("/")[2]
+    database = name_of(mariadb)
     user = f"poor_{database[-8:]}"
     store = open_store(mariadb)
     await store.create(new_session("made by its owner"))
     await store.aclose()
-    await ask(mariadb, f"CREATE USER {user}; GRANT SELECT ON {database}.* TO {user}")
+    await ask(mariadb, f"CREATE USER {user}", f"GRANT SELECT ON {database}.* TO {user}")
     try:
-        error = await first_error(mariadb.replace("root@", f"{user}@"))
+        error = await first_error(changed(mariadb, user=user))
         assert isinstance(error, StoreReadOnlyError)
         assert "grant" in str(error)
     finally:
         await ask(mariadb, f"DROP USER {user}")
-
-
-async def test_with_verify_nothing_is_made_and_the_script_makes_it(mariadb: str) -> None:
-    error = await first_error(mariadb, SchemaPolicy.VERIFY)
-    assert isinstance(error, StoreSchemaError)
-    assert await ask(mariadb, "SHOW TABLES") == []
-    for _ in range(2):
-        await server.execute(mariadb, f"USE {mariadb.rpartition('/')[2]}", *error.ddl.rstrip().rstrip(";").split(";\n"))
-    assert len(await ask(mariadb, "SHOW TABLES")) == 9
-
-
-async def test_a_newer_schema_is_refused(mariadb: str) -> None:
-    store = open_store(mariadb)
-    await store.create(new_session())
-    await store.aclose()
-    await ask(mariadb, "INSERT INTO lw_schema (version, created_at) VALUES (99, 0)")
-    error = await first_error(mariadb)
-    assert isinstance(error, StoreSchemaError)
-    assert "99" in str(error)
-
-
-async def test_several_stores_may_open_an_empty_database_at_once(mariadb: str) -> None:
-    stores = [open_store(mariadb) for _ in range(6)]
-    await asyncio.gather(*[store.create(new_session(f"s{n}")) for n, store in enumerate(stores)])
-    assert len(await ask(mariadb, "SHOW TABLES")) == 9
-    await asyncio.gather(*[store.aclose() for store in stores])
 
 
 async def test_text_that_the_server_would_take_for_other_text_stays_apart(mariadb: str) -> None:
@@ -242,15 +121,3 @@ def test_many_rows_are_one_insert_or_many_statements_of_bounded_size() -> None:
     assert list(filled_many("INSERT INTO t VALUES ($1)", [[1], [2]])) == [b"INSERT INTO t VALUES (1), (2)"]
     assert list(filled_many("UPDATE t SET a = $1", [[1], [2]])) == [b"UPDATE t SET a = 1;\nUPDATE t SET a = 2"]
     assert [len(text) for text in filled_many("INSERT INTO t VALUES ($1)", [[b"x" * 600_000]] * 3)] == [600_032] * 3
-
-
-def test_without_its_driver_a_server_is_an_error_that_names_the_extra() -> None:
-    program = (
-        "import sys; sys.modules['asyncmy'] = None\n"
-        "from loopwright import open_store\n"
-        "try: open_store('mysql://localhost/db')\n"
-        "except Exception as error: print(type(error).__name__, error)"
-    )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert said.startswith(ConfigError.__name__)
-    assert "loopwright[mysql]" in said
