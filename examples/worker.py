@@ -8,9 +8,7 @@ import asyncio
 import contextlib
 import tempfile
 
-from loopwright import CancellationToken, LLMRequest, LLMResponse, StatefulAgentLoop, UserMessage
-from loopwright.model.codec import encode
-from loopwright.ports import InboxItem
+from loopwright import CancellationToken, LLMRequest, LLMResponse, StatefulAgentLoop
 
 JOBS = ["count the sheep", "water the plants", "call the plumber"]
 
@@ -37,7 +35,7 @@ async def main() -> None:
         working = [asyncio.create_task(loop.serve(stop=stop, on_session=heard)) for loop in (one, two)]
         for job in JOBS:  # durable when `enqueue` returns; a worker finds it
             sid = await handler.new_session(title=job)
-            await handler.store.enqueue(sid, InboxItem("request-1", "message", encode(UserMessage(job)), 0.0))
+            await handler.enqueue(job, session_id=sid, item_id="request-1")
         done = await asyncio.gather(*working)
     for text in sorted(answers.values()):
         print(text)

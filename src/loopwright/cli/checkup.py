@@ -52,16 +52,17 @@ async def _store_part(db: str) -> list[CheckLine]:
     try:
         store = store_at(db, SchemaPolicy.VERIFY)
     except StoreSchemaError as error:
-        words = str(error).partition("\n")[0].partition("; run `loopwright db migrate`")[0]
-        todo = f"if it is a store of an older loopwright: loopwright db migrate{db_option(db)}" if error.ddl else ""
-        return [CheckLine("schema", "problem", words, todo), *found]
+        return [_other_tables(error, db), *found]
     except LoopwrightError as error:
         todo = COPY_IT if isinstance(error, StoreReadOnlyError) else ""
         return [CheckLine("store", "problem", str(error), todo), *found]
     try:
+        inside = await _inside(store, db)
+        if any(line.area == "schema" for line in inside):
+            return [*inside, *found]
         size = f", {path.stat().st_size / 1024:,.0f} KiB" if path is not None else ""
         found.insert(0, CheckLine("store", "good", f"{shown(db)} opens{size}; its tables are those of this version"))
-        found += await _inside(store, db)
+        found += inside
     finally:
         try:
             await store.aclose()
@@ -78,6 +79,12 @@ def _missing_store(db: str, path: Path) -> CheckLine:
     return CheckLine("store", "note", f"{words} yet", f"`loopwright run{db_option(db)}` makes it")
 
 
+def _other_tables(error: StoreSchemaError, db: str) -> CheckLine:
+    words = str(error).partition("\n")[0].partition("; run `loopwright db migrate`")[0]
+    todo = f"if it is a store of an older loopwright: loopwright db migrate{db_option(db)}" if error.ddl else ""
+    return CheckLine("schema", "problem", words, todo)
+
+
 async def _inside(store: SessionStore, db: str) -> list[CheckLine]:
     found: list[CheckLine] = []
     try:
@@ -90,6 +97,8 @@ async def _inside(store: SessionStore, db: str) -> list[CheckLine]:
             found.append(CheckLine("integrity", "good", "pages, journals and heads are sound"))
         found += sessions_part(await examine_sessions(store), db_option(db))
         found += calls_part(await store.uncertain_calls())
+    except StoreSchemaError as error:  # a server is asked for its tables when it is first used
+        return [_other_tables(error, db)]
     except LoopwrightError as error:
         found.append(CheckLine("integrity", "problem", str(error), "restore a backup, or save what can be read"))
     return found
@@ -145,6 +154,9 @@ def sessions_part(findings: Sequence[SessionFinding], db_option: str) -> list[Ch
                     else f"answer it in the program of agent {finding.agent_name!r}"
                 )
                 found.append(CheckLine("sessions", "note", f"{sid} waits{detail}", todo))
+            case "encrypted":
+                todo = "say where its keys are: LOOPWRIGHT_KEY_FILE, or LOOPWRIGHT_KEYS"
+                found.append(CheckLine("sessions", "problem", f"{sid} is encrypted", todo))
             case "too_new":
                 found.append(CheckLine("sessions", "problem", f"{sid} {finding.detail}", "upgrade loopwright"))
             case _:

@@ -11,7 +11,12 @@ from typing import Annotated
 
 import typer
 
-Db = Annotated[str, typer.Option("--db", metavar="PATH", help="The store: a file or a DSN.")]
+from .store_place import DB_VARIABLE
+
+Db = Annotated[
+    str,
+    typer.Option("--db", metavar="PATH", envvar=DB_VARIABLE, show_envvar=False, help="The store: a file or a DSN."),
+]
 Model = Annotated[
     str | None,
     typer.Option("--model", metavar="PROVIDER:MODEL", help="The model; default LOOPWRIGHT_*, OPENAI_* or ANTHROPIC_*."),

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from ..config import AgentLoopConfig
 from ..loop import StatefulAgentLoop
+from ..model.codec import SEALED_TITLE
 from ..model.errors import ConfigError, SessionBusyError
 from ..ports.store import Head, SessionQuery, StoredRecord
 from ..ports.store_admin import SessionStore
@@ -123,7 +124,8 @@ def show(
     if as_json:
         return write_json({"head": head_json(head), "records": [record_json(row) for row in rows]})
     console = terminal_console(sys.stdout)
-    title = f"  {one_line(head.title, 80)}" if head.title else ""
+    is_clear = head.title and not head.title.startswith(SEALED_TITLE)
+    title = f"  {one_line(head.title, 80)}" if is_clear else ""
     print_lines(console, Text.assemble((head.session_id, "bold"), title))
     forked = f" · fork of {base_text(head)}" if head.base else ""
     facts = f"{state_of(head)} · agent {head.agent_name} · {counted(head.sends, 'send')} · {counted(len(rows), 'record')} · {tokens_text(head.usage)} · {ago(head.updated_at)}{forked}"
@@ -148,7 +150,7 @@ def _print_paragraph(console: Console, label: str, text: str, style: str) -> Non
 
 def _print_journal(console: Console, rows: Sequence[StoredRecord], *, whole: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("pos", justify="right")
+    table.add_column("pos", justify="right", no_wrap=True, min_width=3)
     table.add_column("at", no_wrap=True)
     table.add_column("record", no_wrap=True, style="cyan")
     table.add_column("what", no_wrap=not whole, overflow="ellipsis")

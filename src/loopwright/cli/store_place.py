@@ -26,6 +26,9 @@ else:
     encrypted = Late("loopwright.stores.encrypted")
     static_keys = Late("loopwright.stores.static_keys")
 
+DB_VARIABLE: Final = "LOOPWRIGHT_DB"
+"""Names the store where `--db` does not: a password in it stands in no list of processes and in no shell history."""
+
 DEFAULT_DB: Final = os.path.join(".loopwright", "sessions.db")
 
 COPY_IT: Final = (
@@ -35,8 +38,8 @@ COPY_IT: Final = (
 
 
 def db_option(db: str) -> str:
-    """` --db …` for the lines that say what to type next; "" for the default store."""
-    return "" if db == DEFAULT_DB else f" --db {shlex.quote(db)}"
+    """` --db …` for the lines that say what to type next; "" where nothing needs to be said. A password stands in none."""
+    return "" if db in (DEFAULT_DB, os.environ.get(DB_VARIABLE)) else f" --db {shlex.quote(_masked(db, ':PASSWORD'))}"
 
 
 def file_of(db: str) -> Path | None:
@@ -56,12 +59,24 @@ def missing_file(db: str) -> Path | None:
 def shown(db: str) -> str:
     """`--db` as it is shown: a path without detours, an address without its password."""
     path = file_of(db)
-    return re.sub(r"(//[^/@]*):[^/@]*@", r"\1@", db) if path is None else os.path.normpath(path)
+    return _masked(db, "") if path is None else os.path.normpath(path)
+
+
+def _masked(db: str, password: str) -> str:
+    """An address with another text in the place of its password, also where characters of it should have been escaped."""
+    scheme, slashes, rest = db.partition("://")
+    access, at, where = rest.rpartition("@")
+    user, colon, _ = access.partition(":")
+    masked = f"{scheme}{slashes}{user}{password if colon else ''}{at}{where}" if slashes else db
+    return re.sub(r"(?i)(password=)[^&\s]*", r"\1PASSWORD", masked)
 
 
 def check_there(db: str) -> None:
     """Raises: `ConfigError` when there is no store."""
     if missing_file(db) is not None:
+        path = missing_file(db)
+        if path is not None and (why := why_not_made(db, path)):
+            raise ConfigError(f"no store at {shown(db)}, and none can be made there: {why}; --db names another")
         raise ConfigError(f"no store at {shown(db)}; `loopwright run{db_option(db)}` makes one, --db names another")
 
 

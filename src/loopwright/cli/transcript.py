@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..model.codec import is_sealed
 from ..model.messages import TextPart, ToolCall
 from ..model.records import (
     AssistantMessageAdded,
@@ -43,6 +44,9 @@ class TranscriptLine(Struct, frozen=True):
 
 def transcript(rows: Sequence[StoredRecord], *, width: int = 100, whole: bool = False) -> Iterator[TranscriptLine]:
     """The lines of a journal, in the order in which things were said; `whole` shows tool results in full."""
+    if any(is_sealed(row.body) for row in rows):
+        yield TranscriptLine("bad", "encrypted", "say where its keys are: LOOPWRIGHT_KEY_FILE, or LOOPWRIGHT_KEYS")
+        return
     records = [(row, record_of(row)) for row in rows]
     results = _results([record for _, record in records])
     for index, (row, record) in enumerate(records):

@@ -11,6 +11,7 @@ import inspect
 import os
 import pkgutil
 import sys
+import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final
@@ -21,13 +22,13 @@ from msgspec import Struct
 from ..config import WorkerSettings
 from ..engine.worker import SessionNews
 from ..loop import StatefulAgentLoop
-from ..model.errors import ConfigError
+from ..model.errors import ConfigError, LoopwrightError
 from ..ports.ambient import breathe
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, begun_with_of, opened_agent
 from .exit_codes import ExitCode
 from .options import AgentName, AllowBash, BaseUrl, MaxRounds, Model, Preset, System, Workspace
 from .standard_streams import text_of_argument
-from .store_place import DEFAULT_DB
+from .store_place import DB_VARIABLE, DEFAULT_DB
 
 Accepts = Callable[[str], Awaitable[bool]]
 
@@ -45,7 +46,12 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
 
 
 def worker(
-    db: Annotated[str, typer.Option("--dsn", "--db", metavar="PATH", help="The store: a file or a DSN.")] = DEFAULT_DB,
+    db: Annotated[
+        str,
+        typer.Option(
+            "--dsn", "--db", metavar="PATH", envvar=DB_VARIABLE, show_envvar=False, help="The store: a file or a DSN."
+        ),
+    ] = DEFAULT_DB,
     agent_module: Annotated[
         str | None,
         typer.Option(
@@ -168,12 +174,23 @@ async def _made_by_host(settings: AgentSettings, name: str) -> StatefulAgentLoop
         make: Any = pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"--agent-module {name!r} cannot be loaded: {error}") from error
-    made = make() if callable(make) else make
-    if inspect.isawaitable(made):
-        made = await made
+    try:
+        made = make() if callable(make) else make
+        if inspect.isawaitable(made):
+            made = await made
+    except LoopwrightError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{name} failed: {type(error).__name__}: {error}{_where(error)}") from error
     if not isinstance(made, StatefulAgentLoop):
         raise ConfigError(f"{name} must return a StatefulAgentLoop, not {type(made).__name__}")
     return made
+
+
+def _where(error: BaseException) -> str:
+    """Where it was raised; "" when nobody knows."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 
 
 def _say(news: SessionNews) -> None:
@@ -182,6 +199,8 @@ def _say(news: SessionNews) -> None:
     if news.result is not None:
         words[0] = news.result.status
         words += [f"{news.result.error_code}: {news.result.error_message}"] if news.result.error_code else []
+        if news.result.error is not None and not isinstance(news.result.error, LoopwrightError):
+            words.append(_where(news.result.error))
     elif news.error is not None:
         words.append(f"{news.error.code}: {news.error}")
     elif news.what == "left":

@@ -12,12 +12,14 @@ from msgspec import Struct
 
 from ..core.pairing import problem
 from ..core.state import State
-from ..model.codec import CURRENT_FORMAT
+from ..model.codec import CURRENT_FORMAT, is_sealed
 from ..model.errors import LoopwrightError
 from ..ports.store import Head, SessionQuery, Store
 from .journal import load_state, status_of
 
-Condition = Literal["fine", "running", "interrupted", "waiting", "unreadable", "too_new", "unsendable", "mismatch"]
+Condition = Literal[
+    "fine", "running", "interrupted", "waiting", "unreadable", "encrypted", "too_new", "unsendable", "mismatch"
+]
 """fine, running (by a live process), interrupted (nobody runs it) and waiting (for a person or host) are healthy."""
 
 EVERY_SESSION = 2**31
@@ -53,7 +55,10 @@ async def _condition(store: Store, head: Head) -> tuple[Condition, str]:
     if head.min_format > CURRENT_FORMAT:
         return "too_new", f"needs record format {head.min_format}, this version reads up to {CURRENT_FORMAT}"
     try:
-        state = await load_state(head.session_id, await store.read(head.session_id))
+        rows = await store.read(head.session_id)
+        if any(is_sealed(row.body) for row in rows):  # of an encrypted store, looked at without its keys
+            return "encrypted", ""
+        state = await load_state(head.session_id, rows)
     except LoopwrightError as error:
         return "unreadable", str(error)
     # The newest reply stands alone while its calls are open: its results come before anything is sent.

@@ -39,6 +39,9 @@ UPGRADES: dict[tuple[str, int], Upgrade] = {}
 SEALED: Final = b"\x8fLWS"
 """What the body of an encrypted record begins with; no JSON and no text does."""
 
+SEALED_TITLE: Final = "sealed:"
+"""What an encrypted title begins with."""
+
 _encoder = msgspec.json.Encoder()
 _classes: dict[str, type[Record]] = {name: kind for kind, name in KINDS.items()}
 _decoders: dict[str, msgspec.json.Decoder[Record]] = {}
@@ -89,6 +92,11 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
     return cast("Record", _convert(value, Record))
 
 
+def is_sealed(body: object) -> bool:
+    """True for the body of an encrypted record; damaged rows may hold no bytes at all."""
+    return isinstance(body, bytes) and body.startswith(SEALED)
+
+
 def format_of(kind: str, version: int) -> int:
     """The journal format that a reader needs for this kind and version."""
     return FORMATS.get((kind, version), 1)
@@ -105,7 +113,7 @@ def _decode_slowly(body: bytes, as_type: Any) -> Any:
     try:
         value = _json.loads(body)
     except (ValueError, TypeError) as error:
-        if type(body) is bytes and body.startswith(SEALED):
+        if is_sealed(body):
             raise StoreCorruptError(
                 "it is encrypted: open the store with its keys (`EncryptedStore`, LOOPWRIGHT_KEY_FILE)"
             ) from None

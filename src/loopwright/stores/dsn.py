@@ -147,7 +147,9 @@ def _dialect(scheme: str, dsn: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("loopwright"):
             raise
-        raise ConfigError(f"{scheme}: needs {error.name}; pip install 'loopwright[{extra}]'") from error
+        raise ConfigError(
+            f"{scheme}: needs {error.name}; pip install 'loopwright[{extra}]' (from a clone: pip install '.[{extra}]')"
+        ) from error
     return dialect(dsn)
 
 

@@ -27,7 +27,9 @@ try:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 except ModuleNotFoundError as error:
-    raise ConfigError("encryption needs cryptography; pip install 'loopwright[crypto]'") from error
+    raise ConfigError(
+        "encryption needs cryptography; pip install 'loopwright[crypto]' (from a clone: pip install '.[crypto]')"
+    ) from error
 
 PlainPolicy = Literal["refuse", "read"]
 """What becomes of a value that is not sealed: an error, or it is taken as it is."""

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from ..model.archive_errors import SealBrokenError, SealKeyError, UnsealedError
+from ..model.codec import SEALED_TITLE
 from ..model.errors import ConfigError
 from ..ports.store import (
     CreateSession,
@@ -39,8 +40,6 @@ from .encrypted_envelope import SealedPlace, Sealer
 from .references import artifact_ids_in
 
 SEAL_ERRORS: Final = (SealBrokenError, SealKeyError, UnsealedError)
-
-_TITLE: Final = "sealed:"
 
 
 class Sealing:
@@ -92,7 +91,7 @@ class Sealing:
         if not given:
             return given
         sealed = self._sealer.seal(SealedPlace(session_id, "title"), given.encode(errors="surrogatepass"))
-        return _TITLE + base64.b64encode(sealed).decode("ascii")
+        return SEALED_TITLE + base64.b64encode(sealed).decode("ascii")
 
     def _op(self, session_id: str, op: Op) -> Op:
         match op:
@@ -140,11 +139,11 @@ class Opening:
         if not stored.title:
             return stored
         place = SealedPlace(stored.session_id, "title")
-        if not stored.title.startswith(_TITLE):
+        if not stored.title.startswith(SEALED_TITLE):
             self._sealer.open(place, b"")  # raises unless plain ones are read
             return stored
         try:
-            sealed = base64.b64decode(stored.title[len(_TITLE) :], validate=True)
+            sealed = base64.b64decode(stored.title[len(SEALED_TITLE) :], validate=True)
         except (binascii.Error, ValueError) as error:
             raise place.broken() from error
         return structs.replace(stored, title=self._sealer.open(place, sealed).decode(errors="surrogatepass"))

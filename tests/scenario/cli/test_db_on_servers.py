@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tests.contract.stores.later_server_schema import run
 from tests.scenario.cli.command_line import CommandLine
 from tests.servers import client
+from tests.servers.asking import ask
 
 HISTORY = Path(__file__).parents[2] / "history"
 
@@ -88,3 +91,23 @@ def test_a_store_of_an_older_version_is_migrated_when_it_is_asked_for(without_mo
 def test_a_password_is_not_shown(without_model: CommandLine) -> None:
     done = without_model("db", "checkpoint", "--db", "postgresql://me:secret@127.0.0.1:1/nowhere")
     assert ("secret" in done.err, "postgresql://me@127.0.0.1:1/nowhere" in done.err) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "words", [("sessions", "list"), ("db", "stats"), ("db", "prune", "--older-than", "1d"), ("doctor",)]
+)
+def test_advice_repeats_no_password(mariadb: str, without_model: CommandLine, words: tuple[str, ...]) -> None:
+    user, secret = f"u{uuid.uuid4().hex[:8]}", "hunter/2#x"
+    database = mariadb.rpartition("/")[2]
+    asyncio.run(ask(mariadb, f"CREATE USER {user} IDENTIFIED BY '{secret}'", f"GRANT ALL ON {database}.* TO {user}"))
+    try:
+        dsn = mariadb.replace("root@", f"{user}:{quote(secret, safe='')}@")
+        done = without_model(*words, "--db", dsn)
+        assert ("lacks" in done.err + done.out, quote(secret, safe="") in done.err + done.out) == (True, False)
+        without_model.env["LOOPWRIGHT_DB"] = dsn
+        assert without_model("run", "hi", "--model", "echo:").code == 0
+        assert "hi" in without_model("sessions", "list").out
+        again = without_model(*words)
+        assert quote(secret, safe="") not in again.err + again.out
+    finally:
+        asyncio.run(ask(mariadb, f"DROP USER {user}"))

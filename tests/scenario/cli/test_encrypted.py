@@ -38,7 +38,12 @@ def test_without_the_keys_a_session_is_said_to_be_encrypted(with_keys: CommandLi
     session_id = session_of(with_keys("run", WORDS, "--model", "echo:"))
     done = without_keys(with_keys)("run", "more", "--model", "echo:", "--session", session_id)
     assert (done.code, "encrypted" in done.err, "LOOPWRIGHT_KEY_FILE" in done.err) == (5, True, True)
-    assert "swordfish" not in without_keys(with_keys)("sessions", "list").out
+    listed = without_keys(with_keys)("sessions", "list").out
+    assert ("swordfish" in listed, "sealed:" in listed, "(encrypted)" in listed) == (False, False, True)
+    for look in (("sessions", "show", session_id), ("doctor",)):
+        said = without_keys(with_keys)(*look).out
+        assert ("encrypted" in said, "LOOPWRIGHT_KEY_FILE" in said) == (True, True)
+        assert not any(word in said for word in ("damage", "unreadable", "delete")), "nothing is wrong with it"
 
 
 def test_sessions_of_before_are_refused_until_they_may_be_read(with_keys: CommandLine) -> None:

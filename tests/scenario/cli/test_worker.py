@@ -37,6 +37,10 @@ def make_loop() -> StatefulAgentLoop:
     return StatefulAgentLoop(llm=ScriptedLLM(steps), dsn="mine.db", tools=[hang], config=config)
 
 
+def broken() -> StatefulAgentLoop:
+    return make_loop() if 1 / 0 else make_loop()
+
+
 async def make_later() -> StatefulAgentLoop:
     return make_loop()
 
@@ -140,6 +144,7 @@ def test_a_second_signal_does_not_wait_for_what_runs(hosted: CommandLine) -> Non
         (["agents"], "must be MODULE:NAME"),
         (["nowhere:make_loop"], "cannot be loaded: No module named 'nowhere'"),
         (["agents:nothing"], "cannot be loaded"),
+        (["agents:broken"], "agents:broken failed: ZeroDivisionError: division by zero ("),
         (["agents:not_a_loop"], "must return a StatefulAgentLoop, not dict"),
         (["agents:make_loop", "--model", "echo:", "--dsn", "x.db"], "--dsn, --model and --agent-module exclude"),
     ],
