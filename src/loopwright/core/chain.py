@@ -2,7 +2,8 @@
 
 Owns: the bytes that are hashed, the rule of a link, the judgement over stored rows. Must not know: stores, settings.
 A link covers the records of its own transition and the link before it. What nobody linked stays visibly unlinked: a later
-link does not vouch for it.
+link does not vouch for it. A link is made for the session that writes it: in a fork those of the prefix are the base's, and
+the fork's go on from them.
 Read next: `engine/verifying.py`, `docs/tamper-evidence.md`.
 """
 
@@ -19,7 +20,7 @@ from msgspec import Struct
 
 from ..model.codec import KINDS, decode_record, encode_record
 from ..model.errors import StoreCorruptError
-from ..model.records import ChainLinked
+from ..model.records import ChainLinked, SessionCreated, SessionForked
 from ..ports.store import EncodedRecord, StoredRecord
 
 Why = Literal[
@@ -37,6 +38,7 @@ Why = Literal[
 """What was found; `changed` is body and kind or time, `changed_link` a link that does not fit what stands before it."""
 
 _LINK: Final = KINDS[ChainLinked]
+_BEGINNINGS: Final = (KINDS[SessionCreated], KINDS[SessionForked])
 _TAG: Final = b"loopwright chain 1"
 _MARK: Final = 16
 """Characters of `ChainLinked.marks` for one record: 8 of kind, version and time, 8 of the body."""
@@ -91,7 +93,12 @@ def fingerprint(key: bytes | None) -> str:
 
 
 def link_for(
-    session_id: str, before: str, since: int, at: float, rows: Sequence[EncodedRecord], key: bytes | None
+    session_id: str,
+    before: str,
+    since: int,
+    at: float,
+    rows: Sequence[EncodedRecord | StoredRecord],
+    key: bytes | None,
 ) -> ChainLinked:
     """The link that stands right behind `rows`, the first of which is at position `since`.
 
@@ -100,6 +107,22 @@ def link_for(
     parts = [_content_and_mark(row) for row in rows]
     digest = _digest(session_id, before, since, at, [content for content, _ in parts], key)
     return ChainLinked(digest, since, "".join([mark for _, mark in parts]), fingerprint(key))
+
+
+def vouched_from(session_id: str, before: str, rows: Sequence[StoredRecord], position: int, key: bytes | None) -> int:
+    """From where on the records right before `position` are covered by a link that stands behind it; `position` when there
+    are none, or that link does not hold with this key.
+
+    `rows`: the session's journal from 0 on. `before`: the digest of the newest link before `position`. So a fork that leaves
+    in the middle of a transition covers what it has of that one itself, and nothing that was never linked.
+    """
+    row = next((one for one in rows[position:] if one.kind == _LINK), None)
+    link = None if row is None else _link_in(row)
+    if row is None or link is None or link.since > position or link.key != fingerprint(key):
+        return position
+    contents = [_content_and_mark(one)[0] for one in rows[link.since : row.position]]
+    right = _digest(session_id, before, link.since, row.at, contents, key) == link.digest
+    return link.since if right else position
 
 
 def _content_and_mark(row: EncodedRecord | StoredRecord) -> tuple[bytes, str]:
@@ -124,6 +147,10 @@ class ChainAudit:
         """`key`: only links made with it vouch for anything; None: only those made without one. `expected`: the digest of
         some link, kept elsewhere."""
         self._session_id = session_id
+        self._writer = session_id
+        """Whose records these are: of a fork first its base, as the records say."""
+        self._proved = session_id
+        """For whom the newest link that fits was made."""
         self._key = key
         self._expected = expected
         self._next = 0
@@ -150,6 +177,7 @@ class ChainAudit:
         self._next = row.position + 1
         link = _link_in(row)
         if link is None:
+            self._writer = _writer_in(row) or self._writer
             self._rows.append(_row(row))
         else:
             self._judge(row, link)
@@ -161,6 +189,9 @@ class ChainAudit:
         if self._next < length:
             self._missing(self._next, length)
         end = max(self._next, length)
+        if self._writer == self._proved != self._session_id:
+            detail = f"the journal is that of session {self._writer!r}"
+            self._problems.insert(0, ChainProblem(0, "changed_link", detail))
         if self._vouched < end:
             last = "there is no link" if self._digest is None else "they stand behind the last link that counts"
             detail = f"nothing vouches for records {self._vouched} to {end - 1}: {last}"
@@ -189,8 +220,10 @@ class ChainAudit:
         fits = [one.mark for one in covered] == marks
         key = self._key if link.key else None
         known = link.key in ("", fingerprint(self._key))
-        made = [_digest(self._session_id, before, link.since, row.at, contents, key) for before in self._before]
-        right = known and any(one == link.digest for one in made)
+        right, made = self._try(self._writer, link, row.at, contents, key)
+        if not right and self._writer != self._session_id:  # the record that says whose it is may be the changed one
+            right, _ = self._try(self._session_id, link, row.at, contents, key)
+        right = right and known
         if not fits and not right:
             self._difference(covered, marks, row.position)
         elif not known:
@@ -211,6 +244,16 @@ class ChainAudit:
         self._vouched = row.position + 1
         if fits and right:
             self._linked += len(covered) + 1
+
+    def _try(
+        self, writer: str, link: ChainLinked, at: float, contents: Sequence[bytes], key: bytes | None
+    ) -> tuple[bool, list[str]]:
+        """(whether the link is this session's, the digests that it could have)."""
+        made = [_digest(writer, before, link.since, at, contents, key) for before in self._before]
+        right = link.digest in made
+        if right:
+            self._writer = self._proved = writer
+        return right, made
 
     def _difference(self, rows: list[_Row], marks: list[str], end: int) -> None:
         """Says where and how rows differ from the marks that their link has of them."""
@@ -256,6 +299,17 @@ def _row(row: StoredRecord) -> _Row:
     except (struct.error, TypeError, AttributeError, ValueError):  # a value of another type, put in by hand
         content, mark = b"", ""
     return _Row(row.position, content, mark, row.kind == _LINK)
+
+
+def _writer_in(row: StoredRecord) -> str | None:
+    """The session that a journal, or a fork's own part of it, is said to be of; None when the row does not say."""
+    if row.kind not in _BEGINNINGS:
+        return None
+    try:
+        record = decode_record(row.kind, row.version, row.body)
+    except (StoreCorruptError, TypeError):
+        return None
+    return record.session_id if isinstance(record, SessionCreated | SessionForked) else None
 
 
 def _link_in(row: StoredRecord) -> ChainLinked | None:

@@ -392,7 +392,7 @@ def first_records(
 
 
 def link_of(
-    config: AgentLoopConfig, session_id: str, before: str, since: int, rows: Sequence[EncodedRecord]
+    config: AgentLoopConfig, session_id: str, before: str, since: int, rows: Sequence[EncodedRecord | StoredRecord]
 ) -> ChainLinked | None:
     """The link that goes right behind `rows`, which stand from position `since` on; None when the loop makes none."""
     if not config.hash_chain:
