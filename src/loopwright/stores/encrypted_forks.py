@@ -90,7 +90,8 @@ def lineage_among(reader: LineageReader, session_id: str, rows: Sequence[StoredR
         while True:
             position = search.send(rows[position])
     except StopIteration as done:
-        return done.value
+        lineage: Lineage = done.value
+    return lineage
 
 
 class StoredLineages:
