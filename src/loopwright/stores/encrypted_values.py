@@ -15,7 +15,7 @@ from msgspec import structs
 
 from ..model.archive_errors import SealBrokenError, SealKeyError, UnsealedError
 from ..model.codec import decode, encode
-from ..model.errors import StoreCorruptError
+from ..model.errors import ConfigError, StoreCorruptError
 from ..ports.store import (
     CreateSession,
     DropSession,
@@ -55,10 +55,15 @@ class Sealing:
         self._sealer = sealer
 
     def new_session(self, new: NewSession, bases: Lineages) -> NewSession:
-        """A new session, sealed. `bases` has the lineage of its base, if it is a fork."""
+        """A new session, sealed. `bases` has the lineage of its base, if it is a fork.
+
+        Raises `ConfigError` for a fork without a record of its own.
+        """
         sid, base = new.session_id, new.base
         if base is None:
             records = self.records(sid, 0, new.records)
+        elif not new.records:
+            raise ConfigError(f"fork {sid!r} needs a record of its own in an encrypted store; nothing was stored")
         else:
             first = self._first_of_fork(sid, lineage_from(bases[base.session_id], base), new.records[0])
             records = (first, *self.records(sid, base.position + 1, new.records[1:]))
