@@ -14,6 +14,7 @@ from loopwright import AgentLoopConfig, StatefulAgentLoop
 from loopwright.engine.exporting import Exporter
 from loopwright.engine.importing import Importer
 from loopwright.model.archive_errors import SealBrokenError
+from loopwright.model.errors import ConfigError, SessionNotFoundError
 from loopwright.ports.store import ForkPoint, Lookup, StoredRecord
 from loopwright.ports.store_transfer import SessionImage
 from loopwright.stores.encrypted import EncryptedStore
@@ -127,6 +128,15 @@ async def test_a_head_that_names_another_base_or_another_place_of_it_opens_nothi
     del plain.records[:3]
     with pytest.raises(SealBrokenError):
         await sealed(inner).read("other")
+
+
+async def test_a_fork_without_a_record_of_its_own_has_nowhere_to_say_whose_it_is_and_is_refused() -> None:
+    store = sealed(MemoryStore())
+    await grown(store)
+    with raises(ConfigError):
+        await store.create(structs.replace(fork_of("s", 3), records=()))
+    with raises(SessionNotFoundError):
+        await store.lookup("f")
 
 
 async def test_damage_names_the_session_that_wrote_the_record_and_is_found_once() -> None:
