@@ -14,7 +14,7 @@ from pathlib import Path
 from .figures_many import many
 from .figures_process import cold_start, imports
 from .figures_streaming import streaming
-from .figures_turn import history, sealed, turn
+from .figures_turn import history, linked, turn
 from .measuring import Figure, Scale
 from .report import details, document, environment, fsync_us, side_by_side, table
 from .stores.commits import commits
@@ -35,7 +35,7 @@ def steps(scale: Scale) -> Steps:
     return [
         ("import", lambda: imports(scale)),
         *[("turn", partial(turn, scale, level)) for level in LEVELS],
-        ("turn", lambda: sealed(scale, "relaxed")),
+        ("turn", lambda: linked(scale, "relaxed")),
         *[("tool", partial(turn, scale, level, tool_effect=e)) for level in LEVELS for e in ("pure", "once")],
         *[("history", partial(history, scale, level)) for level in LEVELS],
         *[("many", partial(many, scale, level)) for level in LEVELS],

@@ -1,4 +1,4 @@
-"""One session: the durable turn, with a tool, with seals, with a long history.
+"""One session: the durable turn, with a tool, with links, with a long history.
 
 Owns: these four figures and the bytes of a turn. Read next: `figures_many.py`.
 """
@@ -82,13 +82,13 @@ async def turn(scale: Scale, level: str, *, tool_effect: str | None = None) -> F
     return figure
 
 
-async def sealed(scale: Scale, level: str) -> Figure:
-    """The same turn with every transition sealed in a hash chain, ours against ours. Nobody's budget: it is a choice."""
+async def linked(scale: Scale, level: str) -> Figure:
+    """The same turn with every transition linked in a hash chain, ours against ours. Nobody's budget: it is a choice."""
     count = scale.of(100, 40)
     config = AgentLoopConfig(hash_chain=True, hash_chain_key=b"k" * 32)
     async with (
         our_loop(scale.folder / f"bare-{level}.db", level) as bare,
-        our_loop(scale.folder / f"sealed-{level}.db", level, config=config) as chained,
+        our_loop(scale.folder / f"linked-{level}.db", level, config=config) as chained,
     ):
 
         def turns_of(loop: StatefulAgentLoop) -> Work:
@@ -97,12 +97,12 @@ async def sealed(scale: Scale, level: str) -> Figure:
 
             return work
 
-        samples = await interleaved({"bare": turns_of(bare), "sealed": turns_of(chained)}, scale.of(13, 3))
+        samples = await interleaved({"bare": turns_of(bare), "linked": turns_of(chained)}, scale.of(13, 3))
     return compared(
         f"durable turn, hash chain with a key vs none, CPU, {level}",
         "µs",
         {"ours without": cpu(samples["bare"])},
-        cpu(samples["sealed"]),
+        cpu(samples["linked"]),
         scale=MICRO,
     )
 

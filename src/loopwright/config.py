@@ -71,9 +71,9 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     checkpoint_every: int = 500
     """Records between state checkpoints."""
     hash_chain: bool = False
-    """Seal every transition, so that `verify` finds what was changed in the store (docs/tamper-evidence.md)."""
+    """Link every transition, so that `verify` finds what was changed in the store (docs/tamper-evidence.md)."""
     hash_chain_key: bytes | None = None
-    """Secret of at least 16 bytes with which seals are made and verified; None: anybody can make them anew."""
+    """Secret of at least 16 bytes with which links are made and verified; None: anybody can make them anew."""
 
     def __repr__(self) -> str:
         given = [f"{name}={value!r}" for name, value in self.__rich_repr__()]

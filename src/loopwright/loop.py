@@ -393,7 +393,7 @@ class StatefulAgentLoop:
         return await inspection.stats_of(self._store, session_id)
 
     async def verify(self, session_id: str, *, expected: str | None = None) -> ChainReport:
-        """What the seals of `hash_chain` say about a session's records: whether any was changed, removed or put in.
+        """What the links of `hash_chain` say about a session's records: whether any was changed, removed or put in.
 
         Made with this loop's `hash_chain_key`; needs no turn and changes nothing. `expected`: the digest of an earlier
         report, kept elsewhere. Raises: `ConfigError` when that is no digest. Cost: the whole journal, in pages.

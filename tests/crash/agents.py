@@ -473,12 +473,12 @@ def sent_back(life: Life) -> StatefulAgentLoop:
 async def one_send_intact(loop: StatefulAgentLoop) -> None:
     await one_send(loop)
     report = await loop.verify(SESSION)
-    assert (report.intact, report.unsealed) == (True, ()), report
+    assert (report.intact, report.unlinked) == (True, ()), report
 
 
-@agent("sealed", one_send_intact)
-def sealed(life: Life) -> StatefulAgentLoop:
-    """Every record is sealed, whichever process wrote it and wherever that was stopped; checkpoints stand in between."""
+@agent("linked", one_send_intact)
+def linked(life: Life) -> StatefulAgentLoop:
+    """Every record is linked, whichever process wrote it and wherever that was stopped; checkpoints stand in between."""
     config = AgentLoopConfig(hash_chain=True, hash_chain_key=b"k" * 32, checkpoint_every=5)
     model = life.model(calls_then_sums_up("pay", "look"))
     return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=tools_of(life), config=config, ambient=life.ambient)

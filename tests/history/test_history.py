@@ -19,7 +19,7 @@ from loopwright.core.state import State, facts_of, fold
 from loopwright.engine.journal import load_state
 from loopwright.model.codec import CURRENT_FORMAT, decode_record, encode_record, format_of
 from loopwright.model.errors import StructuredOutputError
-from loopwright.model.records import JournalSealed, Record, StateCheckpointed
+from loopwright.model.records import ChainLinked, Record, StateCheckpointed
 from loopwright.ports.store import StoredRecord
 
 JOURNALS = Path(__file__).parent / "journals"
@@ -81,17 +81,17 @@ def test_format_1_means_what_it_meant() -> None:
     assert result.error.reason == "no_json"
 
 
-def test_the_seals_of_format_2_still_hold() -> None:
+def test_the_links_of_format_2_still_hold() -> None:
     rows = list(rows_of(JOURNALS / "format_2.jsonl"))
-    sealed = decode_record(rows[-1].kind, rows[-1].version, rows[-1].body)
-    assert isinstance(sealed, JournalSealed)
-    assert state_of(JOURNALS / "format_2.jsonl").facts.chain == sealed.digest
-    for key, unsealed in ((None, (0, 33)), (b"a key of history", (0, 36))):
+    linked = decode_record(rows[-1].kind, rows[-1].version, rows[-1].body)
+    assert isinstance(linked, ChainLinked)
+    assert state_of(JOURNALS / "format_2.jsonl").facts.chain == linked.digest
+    for key, unlinked in ((None, (0, 33)), (b"a key of history", (0, 36))):
         audit = ChainAudit("sess_018f3c2a9b10ffeeddccbbaa", key=key)
         for row in rows[: 37 if key is None else None]:
             audit.take(row)
         report = audit.report(37 if key is None else len(rows))
-        assert (report.intact, report.unsealed) == (True, (unsealed,)), report
+        assert (report.intact, report.unlinked) == (True, (unlinked,)), report
 
 
 def test_format_2_means_what_it_meant() -> None:

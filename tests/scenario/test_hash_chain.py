@@ -1,4 +1,4 @@
-"""Sealed sessions: what the engine writes verifies, whoever wrote it, and what was changed in the store is found."""
+"""Linked sessions: what the engine writes verifies, whoever wrote it, and what was changed in the store is found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from loopwright.model.codec import CURRENT_FORMAT, encode_record
 from loopwright.model.errors import ConfigError, SessionGoneError, SessionNotFoundError, SessionTooNewError
 from loopwright.model.records import (
     AssistantMessageAdded,
-    JournalSealed,
+    ChainLinked,
     SendFinished,
     SendStarted,
     StateCheckpointed,
@@ -54,21 +54,21 @@ def calls() -> Any:
 
 def whole(report: ChainReport) -> None:
     """Every record is vouched for."""
-    assert (report.problems, report.unsealed, report.sealed) == ((), (), report.records)
+    assert (report.problems, report.unlinked, report.linked) == ((), (), report.records)
 
 
-async def test_every_record_of_a_session_is_sealed_with_its_transition(stage: Stage) -> None:
+async def test_every_record_of_a_session_is_linked_with_its_transition(stage: Stage) -> None:
     loop = stage.loop(calls(), "done", "more", tools=[look, pay], hash_chain=True, checkpoint_every=6)
     sid = (await loop.send("hi")).session_id
     await loop.send("again", session_id=sid)
     records = await stage.records(loop, sid)
     whole(await loop.verify(sid))
     assert sum(isinstance(record, StateCheckpointed) for record in records) >= 2
-    assert isinstance(records[1], JournalSealed)
-    assert isinstance(records[-1], JournalSealed)
+    assert isinstance(records[1], ChainLinked)
+    assert isinstance(records[-1], ChainLinked)
 
 
-async def test_a_session_goes_on_sealed_in_a_loop_that_reads_it_anew(stage: Stage) -> None:
+async def test_a_session_goes_on_linked_in_a_loop_that_reads_it_anew(stage: Stage) -> None:
     sid = await stage.loop(hash_chain=True, checkpoint_every=4).new_session()
     for text in ("one", "two", "three", "four"):
         loop = stage.loop(text, hash_chain=True, checkpoint_every=4, session_cache_size=0)
@@ -80,13 +80,13 @@ async def test_a_session_goes_on_sealed_in_a_loop_that_reads_it_anew(stage: Stag
 async def test_without_the_option_nothing_is_written_and_any_version_can_read(stage: Stage) -> None:
     loop = stage.loop("one")
     sid = (await loop.send("hi")).session_id
-    assert JournalSealed not in {type(record) for record in await stage.records(loop, sid)}
+    assert ChainLinked not in {type(record) for record in await stage.records(loop, sid)}
     assert (await loop.store.lookup(sid)).head.min_format == 1
     report = await loop.verify(sid)
-    assert (report.intact, report.digest, report.problems[0].why) == (False, None, "unsealed")
+    assert (report.intact, report.digest, report.problems[0].why) == (False, None, "unlinked")
 
 
-async def test_a_version_that_does_not_know_seals_is_told_before_it_spends_anything(stage: Stage) -> None:
+async def test_a_version_that_does_not_know_links_is_told_before_it_spends_anything(stage: Stage) -> None:
     """Such a version refuses by the head's format; this one does the same with the next format."""
     loop = stage.loop("one", "two", hash_chain=True)
     fresh = await loop.new_session()
@@ -107,53 +107,53 @@ async def test_turned_on_in_mid_life_it_vouches_for_what_comes_and_lists_what_wa
     first = stage.loop("one", "four")
     sid = (await first.send("hi")).session_id
     before = (await first.store.lookup(sid)).head.position
-    sealing = stage.loop("two", "three", hash_chain=True)
-    await sealing.send("more", session_id=sid)
-    ACTORS.drop(sealing.store.identity)
-    await sealing.send("more", session_id=sid)
-    report = await sealing.verify(sid)
-    assert (report.intact, report.unsealed) == (True, ((0, before - 1),))
+    linking = stage.loop("two", "three", hash_chain=True)
+    await linking.send("more", session_id=sid)
+    ACTORS.drop(linking.store.identity)
+    await linking.send("more", session_id=sid)
+    report = await linking.verify(sid)
+    assert (report.intact, report.unlinked) == (True, ((0, before - 1),))
     digest = report.digest
-    # Off again: what that process writes has no seal, and says so.
+    # Off again: what that process writes has no link, and says so.
     await first.send("more", session_id=sid)
-    off = await sealing.verify(sid, expected=digest)
-    assert [(p.position, p.why) for p in off.problems] == [(report.records, "unsealed")]
+    off = await linking.verify(sid, expected=digest)
+    assert [(p.position, p.why) for p in off.problems] == [(report.records, "unlinked")]
     assert off.expected_position == report.digest_position
 
 
 async def test_two_writers_with_different_settings_leave_one_chain_with_gaps(stage: Stage) -> None:
-    sealing, plain, keyed = (
+    linking, plain, keyed = (
         stage.loop("a", "d", hash_chain=True),
         stage.loop("b"),
         stage.loop("c", hash_chain=True, hash_chain_key=KEY),
     )
-    sid = await sealing.new_session()
+    sid = await linking.new_session()
     ends = []
-    for loop in (sealing, plain, keyed, sealing):
+    for loop in (linking, plain, keyed, linking):
         await loop.send("say", session_id=sid)
         ends.append((await loop.store.lookup(sid)).head.position)
-    without = await sealing.verify(sid)
+    without = await linking.verify(sid)
     assert [p.why for p in without.problems] == ["other_key"]
-    assert without.unsealed == ((ends[0], ends[2] - 1),)
+    assert without.unlinked == ((ends[0], ends[2] - 1),)
     with_key = await keyed.verify(sid)
-    assert [p.why for p in with_key.problems] == ["unsealed"]
-    assert with_key.unsealed == ((0, ends[1] - 1), (ends[2], ends[3] - 1))
+    assert [p.why for p in with_key.problems] == ["unlinked"]
+    assert with_key.unlinked == ((0, ends[1] - 1), (ends[2], ends[3] - 1))
 
 
 @pytest.mark.parametrize("point", ["commit.before", "commit.after"])
 async def test_a_process_that_died_leaves_whole_transitions_and_another_goes_on(stage: Stage, point: str) -> None:
     sid = await stage.loop().new_session()
-    names = "assistant_message_added+send_finished+journal_sealed"
+    names = "assistant_message_added+send_finished+chain_linked"
     mortal = stage.mortal(f"{point}:{names}", "lost", hash_chain=True)
     await stage.dies(mortal, mortal.send("hi", session_id=sid, send_id="one"))
     again = ["found"] if point == "commit.before" else []
     loop = stage.loop(*again, hash_chain=True)
     await loop.send("hi", session_id=sid, send_id="one")
     report = await loop.verify(sid)
-    assert (report.intact, report.unsealed) == (True, ((0, 0),))
+    assert (report.intact, report.unlinked) == (True, ((0, 0),))
 
 
-async def test_a_repair_is_sealed_and_the_damage_is_not(stage: Stage) -> None:
+async def test_a_repair_is_linked_and_the_damage_is_not(stage: Stage) -> None:
     first = stage.loop("one", hash_chain=True)
     sid = (await first.send("hi")).session_id
     good = (await first.store.lookup(sid)).head.position
@@ -171,7 +171,7 @@ async def test_a_repair_is_sealed_and_the_damage_is_not(stage: Stage) -> None:
     report = await loop.verify(sid)
     kinds = [row.kind for row in await loop.store.read(sid)]
     assert "history_repaired" in kinds[good + len(damage) :]
-    assert (report.intact, report.unsealed) == (True, ((good, good + len(damage) - 1),))
+    assert (report.intact, report.unlinked) == (True, ((good, good + len(damage) - 1),))
 
 
 async def _written(loop: StatefulAgentLoop, sid: str, *records: Any, min_format: int | None = None) -> None:
@@ -262,19 +262,19 @@ EDITS = {
         " INSERT INTO lw_records SELECT id + 1, kind, version, at, body FROM lw_records WHERE id & 4294967295 = 2;"
         " UPDATE lw_sessions SET position = position + 1"
     ),
-    "changed_seal": (
+    "changed_link": (
         'UPDATE lw_records SET body = CAST(replace(body, \'"digest":"\', \'"digest":"0\') AS BLOB) WHERE kind ='
-        " 'journal_sealed' AND id & 4294967295 = 4"
+        " 'chain_linked' AND id & 4294967295 = 4"
     ),
-    "unsealed": "DELETE FROM lw_records WHERE kind = 'journal_sealed' AND id & 4294967295 = 7;"
+    "unlinked": "DELETE FROM lw_records WHERE kind = 'chain_linked' AND id & 4294967295 = 7;"
     " UPDATE lw_sessions SET position = 7",
 }
 
 
 @pytest.fixture(scope="module")
 def conversation(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A file with one sealed session "s" of one send."""
-    path = tmp_path_factory.mktemp("sealed") / "app.db"
+    """A file with one linked session "s" of one send."""
+    path = tmp_path_factory.mktemp("linked") / "app.db"
 
     async def talk() -> None:
         config = AgentLoopConfig(hash_chain=True)
@@ -323,7 +323,7 @@ def test_any_changed_value_of_any_stored_record_is_found(
     (before,) = connection.execute(f"SELECT {column} FROM lw_records WHERE id & 4294967295 = ?", (position,)).fetchone()
     connection.close()
     values: dict[str, st.SearchStrategy[Any]] = {
-        "kind": st.sampled_from(["send_paused", "journal_sealed", "", "x"]),
+        "kind": st.sampled_from(["send_paused", "chain_linked", "", "x"]),
         "version": st.integers(0, 2**40) | st.just("x"),
         "at": st.floats(allow_nan=False) | st.just("soon"),
         "body": st.integers(0, len(before) - 1).map(lambda n: before[:n] + bytes([before[n] ^ 1]) + before[n + 1 :])

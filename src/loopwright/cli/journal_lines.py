@@ -18,8 +18,8 @@ from ..model.messages import FilePart, ImagePart, TextPart, content_text
 from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
+    ChainLinked,
     HistoryRepaired,
-    JournalSealed,
     QuestionAnswered,
     QuestionAsked,
     Record,
@@ -142,7 +142,7 @@ def _words(record: Record | None) -> str:
             return f"answered {len(record.answered)}, dropped {len(record.dropped)}"
         case StateCheckpointed():
             return "state as of here"
-        case JournalSealed():
-            return f"seals from {record.since} on: {record.digest[:16]}…" + (
+        case ChainLinked():
+            return f"links from {record.since} on: {record.digest[:16]}…" + (
                 f", key {record.key}" if record.key else ""
             )

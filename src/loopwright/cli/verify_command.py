@@ -1,6 +1,6 @@
 """`loopwright verify`.
 
-Owns: showing what the seals of a session say. Must not know: how they are judged (`core/chain.py`).
+Owns: showing what the links of a session say. Must not know: how they are judged (`core/chain.py`).
 Read next: `engine/verifying.py`.
 """
 
@@ -37,14 +37,14 @@ def verify(
     ] = None,
     key_file: Annotated[
         Path | None,
-        typer.Option("--key-file", metavar="FILE", help="A file whose bytes are the key of the seals."),
+        typer.Option("--key-file", metavar="FILE", help="A file whose bytes are the key of the links."),
     ] = None,
     db: Db = DEFAULT_DB,
     as_json: AsJson = False,
 ) -> None:
-    """Check the seals of a session: was a record changed, removed or put in?
+    """Check the links of a session: was a record changed, removed or put in?
 
-    Seals are made by programs that set `hash_chain`. The exit code is 1 when something does not fit.
+    Links are made by programs that set `hash_chain`. The exit code is 1 when something does not fit.
     """
     key = None if key_file is None else _key(key_file)
 
@@ -78,12 +78,12 @@ def _show(report: ChainReport) -> None:
             table.add_row(str(one.position), one.why.replace("_", " "), Text(printable(one.detail)))
         print_lines(console, table)
     verdict = "intact" if report.intact else counted(len(report.problems), "problem")
-    figures = f"{report.sealed:,} of {counted(report.records, 'record')} sealed"
+    figures = f"{report.linked:,} of {counted(report.records, 'record')} linked"
     print_lines(
         console, Text(f"{report.session_id}: {verdict}, {figures}", style="green" if report.intact else "bold red")
     )
-    for first, last in report.unsealed:
-        print_lines(console, Text(f"not sealed: {first} to {last}", style="dim"))
+    for first, last in report.unlinked:
+        print_lines(console, Text(f"not linked: {first} to {last}", style="dim"))
     if report.expected_position is not None:
         print_lines(console, Text(f"the expected digest is that of {report.expected_position}", style="dim"))
     if report.digest is not None:

@@ -1,8 +1,9 @@
-"""A hash chain over a session's records: how a seal is made, and what the seals say of a journal.
+"""A hash chain over a session's records: how a link is made, and what the links say of a journal.
 
-Owns: the bytes that are hashed, the rule of a seal, the judgement over stored rows. Must not know: stores, settings.
-A seal covers the records of its own transition and the seal before it. What nobody sealed stays visibly unsealed: a later
-seal does not vouch for it.
+Owns: the bytes that are hashed, the rule of a link, the judgement over stored rows. Must not know: stores, settings.
+A link covers the records of its own transition and the link before it. What nobody linked stays visibly unlinked: a later
+link does not vouch for it. A link is made for the session that writes it: in a fork those of the prefix are the base's, and
+the fork's go on from them.
 Read next: `engine/verifying.py`, `docs/tamper-evidence.md`.
 """
 
@@ -19,7 +20,7 @@ from msgspec import Struct
 
 from ..model.codec import KINDS, decode_record, encode_record
 from ..model.errors import StoreCorruptError
-from ..model.records import JournalSealed
+from ..model.records import ChainLinked, SessionCreated, SessionForked
 from ..ports.store import EncodedRecord, StoredRecord
 
 Why = Literal[
@@ -29,21 +30,22 @@ Why = Literal[
     "changed_body",
     "changed_kind_or_time",
     "changed",
-    "changed_seal",
+    "changed_link",
     "other_key",
-    "unsealed",
+    "unlinked",
     "truncated",
 ]
-"""What was found; `changed` is body and kind or time, `changed_seal` a seal that does not fit what stands before it."""
+"""What was found; `changed` is body and kind or time, `changed_link` a link that does not fit what stands before it."""
 
-_SEAL: Final = KINDS[JournalSealed]
+_LINK: Final = KINDS[ChainLinked]
+_BEGINNINGS: Final = (KINDS[SessionCreated], KINDS[SessionForked])
 _TAG: Final = b"loopwright chain 1"
 _MARK: Final = 16
-"""Characters of `JournalSealed.marks` for one record: 8 of kind, version and time, 8 of the body."""
+"""Characters of `ChainLinked.marks` for one record: 8 of kind, version and time, 8 of the body."""
 
 
 class ChainProblem(Struct, frozen=True):
-    """One place where journal and seals do not fit."""
+    """One place where journal and links do not fit."""
 
     position: int
     """Of the first record concerned; for what is missing, where it should be."""
@@ -52,26 +54,26 @@ class ChainProblem(Struct, frozen=True):
 
 
 class ChainReport(Struct, frozen=True, kw_only=True):
-    """What the seals of a session say about its records."""
+    """What the links of a session say about its records."""
 
     session_id: str
     records: int
-    sealed: int
-    """Records that are vouched for, seals included."""
+    linked: int
+    """Records that are vouched for, links included."""
     digest: str | None
-    """Of the newest seal, 64 hexadecimal digits: keep it elsewhere, and give it as `expected` later. None: no seal."""
+    """Of the newest link, 64 hexadecimal digits: keep it elsewhere, and give it as `expected` later. None: no link."""
     digest_position: int | None
-    """Where that seal stands."""
+    """Where that link stands."""
     expected_position: int | None
     """Where the expected digest was found; None when none was given or it is not there."""
-    unsealed: tuple[tuple[int, int], ...]
-    """(first, last) positions that no seal vouches for. Those before a seal are no problem by themselves."""
+    unlinked: tuple[tuple[int, int], ...]
+    """(first, last) positions that no link vouches for. Those before a link are no problem by themselves."""
     problems: tuple[ChainProblem, ...]
     """In order of discovery, which is the order of positions."""
 
     @property
     def intact(self) -> bool:
-        """True when nothing contradicts the seals and the last record is sealed."""
+        """True when nothing contradicts the links and the last record is linked."""
         return not self.problems
 
 
@@ -81,25 +83,46 @@ class _Row(Struct, frozen=True, gc=False):
     position: int
     content: bytes
     mark: str
-    was_seal: bool
-    """It says that it is a seal, and cannot be one."""
+    was_link: bool
+    """It says that it is a link, and cannot be one."""
 
 
 def fingerprint(key: bytes | None) -> str:
-    """What a seal says of the key it was made with: 16 hexadecimal digits; "" without a key."""
+    """What a link says of the key it was made with: 16 hexadecimal digits; "" without a key."""
     return hmac.digest(key, b"loopwright chain key", "sha256").hex()[:16] if key is not None else ""
 
 
-def seal_for(
-    session_id: str, before: str, since: int, at: float, rows: Sequence[EncodedRecord], key: bytes | None
-) -> JournalSealed:
-    """The seal that stands right behind `rows`, the first of which is at position `since`.
+def link_for(
+    session_id: str,
+    before: str,
+    since: int,
+    at: float,
+    rows: Sequence[EncodedRecord | StoredRecord],
+    key: bytes | None,
+) -> ChainLinked:
+    """The link that stands right behind `rows`, the first of which is at position `since`.
 
-    `before`: the digest of the newest seal, "" when there is none. `at`: the time of the seal's own record.
+    `before`: the digest of the newest link, "" when there is none. `at`: the time of the link's own record.
     """
     parts = [_content_and_mark(row) for row in rows]
     digest = _digest(session_id, before, since, at, [content for content, _ in parts], key)
-    return JournalSealed(digest, since, "".join([mark for _, mark in parts]), fingerprint(key))
+    return ChainLinked(digest, since, "".join([mark for _, mark in parts]), fingerprint(key))
+
+
+def vouched_from(session_id: str, before: str, rows: Sequence[StoredRecord], position: int, key: bytes | None) -> int:
+    """From where on the records right before `position` are covered by a link that stands behind it; `position` when there
+    are none, or that link does not hold with this key.
+
+    `rows`: the session's journal from 0 on. `before`: the digest of the newest link before `position`. So a fork that leaves
+    in the middle of a transition covers what it has of that one itself, and nothing that was never linked.
+    """
+    row = next((one for one in rows[position:] if one.kind == _LINK), None)
+    link = None if row is None else _link_in(row)
+    if row is None or link is None or link.since > position or link.key != fingerprint(key):
+        return position
+    contents = [_content_and_mark(one)[0] for one in rows[link.since : row.position]]
+    right = _digest(session_id, before, link.since, row.at, contents, key) == link.digest
+    return link.since if right else position
 
 
 def _content_and_mark(row: EncodedRecord | StoredRecord) -> tuple[bytes, str]:
@@ -118,28 +141,32 @@ def _digest(session_id: str, before: str, since: int, at: float, contents: Seque
 
 
 class ChainAudit:
-    """Judges a journal, row by row. Holds some 200 bytes for each record since the last seal."""
+    """Judges a journal, row by row. Holds some 200 bytes for each record since the last link."""
 
     def __init__(self, session_id: str, *, key: bytes | None = None, expected: str | None = None) -> None:
-        """`key`: only seals made with it vouch for anything; None: only those made without one. `expected`: the digest of
-        some seal, kept elsewhere."""
+        """`key`: only links made with it vouch for anything; None: only those made without one. `expected`: the digest of
+        some link, kept elsewhere."""
         self._session_id = session_id
+        self._writer = session_id
+        """Whose records these are: of a fork first its base, as the records say."""
+        self._proved = session_id
+        """For whom the newest link that fits was made."""
         self._key = key
         self._expected = expected
         self._next = 0
         self._shift = 0
-        """By how much rows stand behind the place that the seals know, after insertions and removals."""
+        """By how much rows stand behind the place that the links know, after insertions and removals."""
         self._gap = False
         self._rows: list[_Row] = []
-        """Since the last seal."""
+        """Since the last link."""
         self._before = [""]
-        """What the next seal may continue: the last digest as it is stored and, if that one is wrong, as it should be."""
+        """What the next link may continue: the last digest as it is stored and, if that one is wrong, as it should be."""
         self._digest: str | None = None
         self._digest_position: int | None = None
         self._expected_position: int | None = None
         self._vouched = 0
-        self._sealed = 0
-        self._unsealed: list[tuple[int, int]] = []
+        self._linked = 0
+        self._unlinked: list[tuple[int, int]] = []
         self._other_keys: set[str] = set()
         self._problems: list[ChainProblem] = []
 
@@ -148,11 +175,12 @@ class ChainAudit:
         if row.position != self._next:
             self._missing(self._next, row.position)
         self._next = row.position + 1
-        seal = _seal_in(row)
-        if seal is None:
+        link = _link_in(row)
+        if link is None:
+            self._writer = _writer_in(row) or self._writer
             self._rows.append(_row(row))
         else:
-            self._judge(row, seal)
+            self._judge(row, link)
             self._rows = []
             self._gap = False
 
@@ -161,90 +189,105 @@ class ChainAudit:
         if self._next < length:
             self._missing(self._next, length)
         end = max(self._next, length)
+        if self._writer == self._proved != self._session_id:
+            detail = f"the journal is that of session {self._writer!r}"
+            self._problems.insert(0, ChainProblem(0, "changed_link", detail))
         if self._vouched < end:
-            last = "there is no seal" if self._digest is None else "they stand behind the last seal that counts"
+            last = "there is no link" if self._digest is None else "they stand behind the last link that counts"
             detail = f"nothing vouches for records {self._vouched} to {end - 1}: {last}"
-            self._problem(self._vouched, "unsealed", detail)
-            self._leave_unsealed(self._vouched, end - 1)
+            self._problem(self._vouched, "unlinked", detail)
+            self._leave_unlinked(self._vouched, end - 1)
         if self._expected is not None and self._expected_position is None:
-            detail = "no seal has the expected digest: the newest records were cut off, or the chain was made anew"
+            detail = "no link has the expected digest: the newest records were cut off, or the chain was made anew"
             self._problem(end, "truncated", detail)
         return ChainReport(
             session_id=self._session_id,
             records=length,
-            sealed=self._sealed,
+            linked=self._linked,
             digest=self._digest,
             digest_position=self._digest_position,
             expected_position=self._expected_position,
-            unsealed=tuple(self._unsealed),
+            unlinked=tuple(self._unlinked),
             problems=tuple(self._problems),
         )
 
-    def _judge(self, row: StoredRecord, seal: JournalSealed) -> None:
-        marks = [seal.marks[start : start + _MARK] for start in range(0, len(seal.marks), _MARK)]
-        covered = [one for one in self._rows if one.position >= seal.since + self._shift]
+    def _judge(self, row: StoredRecord, link: ChainLinked) -> None:
+        marks = [link.marks[start : start + _MARK] for start in range(0, len(link.marks), _MARK)]
+        covered = [one for one in self._rows if one.position >= link.since + self._shift]
         free = self._rows[: len(self._rows) - len(covered)]
-        self._shift = row.position - seal.since - len(marks)
+        self._shift = row.position - link.since - len(marks)
         contents = [one.content for one in covered]
         fits = [one.mark for one in covered] == marks
-        key = self._key if seal.key else None
-        known = seal.key in ("", fingerprint(self._key))
-        made = [_digest(self._session_id, before, seal.since, row.at, contents, key) for before in self._before]
-        right = known and any(one == seal.digest for one in made)
+        key = self._key if link.key else None
+        known = link.key in ("", fingerprint(self._key))
+        right, made = self._try(self._writer, link, row.at, contents, key)
+        if not right and self._writer != self._session_id:  # the record that says whose it is may be the changed one
+            right, _ = self._try(self._session_id, link, row.at, contents, key)
+        right = right and known
         if not fits and not right:
             self._difference(covered, marks, row.position)
         elif not known:
-            self._other_key(row.position, seal.key)
+            self._other_key(row.position, link.key)
         elif not (fits and right) and not self._gap:
-            where = next((one.position for one in free if one.was_seal), free[0].position if free else row.position)
-            detail = f"the seal at {row.position} does not fit: it or one before it was changed or removed"
-            self._problem(where, "changed_seal", detail)
-        self._before = [seal.digest] if right or not known else [seal.digest, *made]
-        self._digest, self._digest_position = seal.digest, row.position
-        if seal.digest == self._expected:
+            where = next((one.position for one in free if one.was_link), free[0].position if free else row.position)
+            detail = f"the link at {row.position} does not fit: it or one before it was changed or removed"
+            self._problem(where, "changed_link", detail)
+        self._before = [link.digest] if right or not known else [link.digest, *made]
+        self._digest, self._digest_position = link.digest, row.position
+        if link.digest == self._expected:
             self._expected_position = row.position
         if free:
-            self._leave_unsealed(free[0].position, free[-1].position)
-        if seal.key != fingerprint(self._key):
-            self._leave_unsealed(covered[0].position if covered else row.position, row.position)
+            self._leave_unlinked(free[0].position, free[-1].position)
+        if link.key != fingerprint(self._key):
+            self._leave_unlinked(covered[0].position if covered else row.position, row.position)
             return
         self._vouched = row.position + 1
         if fits and right:
-            self._sealed += len(covered) + 1
+            self._linked += len(covered) + 1
+
+    def _try(
+        self, writer: str, link: ChainLinked, at: float, contents: Sequence[bytes], key: bytes | None
+    ) -> tuple[bool, list[str]]:
+        """(whether the link is this session's, the digests that it could have)."""
+        made = [_digest(writer, before, link.since, at, contents, key) for before in self._before]
+        right = link.digest in made
+        if right:
+            self._writer = self._proved = writer
+        return right, made
 
     def _difference(self, rows: list[_Row], marks: list[str], end: int) -> None:
-        """Says where and how rows differ from the marks that their seal has of them."""
+        """Says where and how rows differ from the marks that their link has of them."""
         found = [one.mark for one in rows]
         first = next(
             (n for n, (a, b) in enumerate(zip(found, marks, strict=False)) if a != b), min(len(found), len(marks))
         )
         where = rows[first].position if first < len(rows) else end
         if len(found) > len(marks):
-            self._problem(where, "inserted", f"{len(found) - len(marks)} more than were sealed by {end}")
+            self._problem(where, "inserted", f"{len(found) - len(marks)} more than were linked by {end}")
         elif len(found) < len(marks):
             if not self._gap:
-                self._problem(where, "missing", f"{len(marks) - len(found)} of those that were sealed by {end}")
+                self._problem(where, "missing", f"{len(marks) - len(found)} of those that were linked by {end}")
         elif sorted(found) == sorted(marks):
-            self._problem(where, "reordered", f"the records sealed by {end} stood in another order")
+            self._problem(where, "reordered", f"the records linked by {end} stood in another order")
         else:
             head, body = found[first][:8] != marks[first][:8], found[first][8:] != marks[first][8:]
             why: Why = "changed" if head and body else "changed_body" if body else "changed_kind_or_time"
-            self._problem(where, why, f"it is not what the seal at {end} was made of")
+            self._problem(where, why, f"it is not what the link at {end} was made of")
 
     def _other_key(self, position: int, name: str) -> None:
         if name not in self._other_keys:
             self._other_keys.add(name)
             given = f"key {fingerprint(self._key)} was given" if self._key is not None else "none was given"
-            self._problem(position, "other_key", f"sealed with key {name}, {given}: nothing can be said of it")
+            self._problem(position, "other_key", f"linked with key {name}, {given}: nothing can be said of it")
 
     def _missing(self, first: int, end: int) -> None:
         self._gap = True
         self._problem(first, "missing", f"there is nothing at positions {first} to {end - 1}")
 
-    def _leave_unsealed(self, first: int, last: int) -> None:
-        if self._unsealed and self._unsealed[-1][1] >= first - 1:
-            first = self._unsealed.pop()[0]
-        self._unsealed.append((first, last))
+    def _leave_unlinked(self, first: int, last: int) -> None:
+        if self._unlinked and self._unlinked[-1][1] >= first - 1:
+            first = self._unlinked.pop()[0]
+        self._unlinked.append((first, last))
 
     def _problem(self, position: int, why: Why, detail: str) -> None:
         self._problems.append(ChainProblem(position, why, detail))
@@ -255,12 +298,23 @@ def _row(row: StoredRecord) -> _Row:
         content, mark = _content_and_mark(row)
     except (struct.error, TypeError, AttributeError, ValueError):  # a value of another type, put in by hand
         content, mark = b"", ""
-    return _Row(row.position, content, mark, row.kind == _SEAL)
+    return _Row(row.position, content, mark, row.kind == _LINK)
 
 
-def _seal_in(row: StoredRecord) -> JournalSealed | None:
-    """The seal in this row, if it is one, byte for byte as it was written."""
-    if row.kind != _SEAL or type(row.version) is not int:
+def _writer_in(row: StoredRecord) -> str | None:
+    """The session that a journal, or a fork's own part of it, is said to be of; None when the row does not say."""
+    if row.kind not in _BEGINNINGS:
+        return None
+    try:
+        record = decode_record(row.kind, row.version, row.body)
+    except (StoreCorruptError, TypeError):
+        return None
+    return record.session_id if isinstance(record, SessionCreated | SessionForked) else None
+
+
+def _link_in(row: StoredRecord) -> ChainLinked | None:
+    """The link in this row, if it is one, byte for byte as it was written."""
+    if row.kind != _LINK or type(row.version) is not int:
         return None
     try:
         record = decode_record(row.kind, row.version, row.body)
@@ -268,4 +322,4 @@ def _seal_in(row: StoredRecord) -> JournalSealed | None:
         same = encode_record(record) == (row.kind, row.version, row.body)
     except (StoreCorruptError, struct.error, TypeError):
         return None
-    return record if same and isinstance(record, JournalSealed) and record.since >= 0 else None
+    return record if same and isinstance(record, ChainLinked) and record.since >= 0 else None

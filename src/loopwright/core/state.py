@@ -18,9 +18,9 @@ from ..model.messages import Message, ToolCall, ToolResultMessage
 from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
+    ChainLinked,
     HistoryRepaired,
     Interaction,
-    JournalSealed,
     QuestionAnswered,
     QuestionAsked,
     Record,
@@ -85,7 +85,7 @@ class Facts(Struct):
     checkpoint: int = 0
     """Where the newest checkpoint is; 0 when there is none."""
     chain: str = ""
-    """Digest of the newest seal; "" when there is none."""
+    """Digest of the newest link; "" when there is none."""
 
 
 class OpenCall(Struct):
@@ -332,7 +332,7 @@ def _checkpointed(state: State, record: StateCheckpointed, at: float) -> None:
     state.facts.checkpoint = state.position
 
 
-def _sealed(state: State, record: JournalSealed, at: float) -> None:
+def _linked(state: State, record: ChainLinked, at: float) -> None:
     state.facts.chain = record.digest
 
 
@@ -378,7 +378,7 @@ _STEPS: dict[type, Callable[[State, Any, float], None]] = {
     SendFinished: _finished,
     HistoryRepaired: _repaired,
     StateCheckpointed: _checkpointed,
-    JournalSealed: _sealed,
+    ChainLinked: _linked,
 }
 
 _HEARD: dict[type, Callable[[State, Any, float], None]] = {
@@ -398,7 +398,7 @@ FACTS_ONLY = frozenset(
         RunResumed,
         SendFinished,
         StateCheckpointed,
-        JournalSealed,
+        ChainLinked,
     )
 )
 """Kinds that say nothing to the model: while no call is open they change facts alone, and a later checkpoint has those."""

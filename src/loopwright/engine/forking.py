@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..config import AgentLoopConfig
 from ..core.boundaries import beginning, is_boundary, nearest
+from ..core.chain import vouched_from
 from ..core.state import State, apply
 from ..model.archive_errors import ForkPositionError
-from ..model.codec import decode_record, format_of
+from ..model.codec import decode_record
 from ..model.errors import StoreCorruptError
+from ..model.records import Record
 from ..ports.ambient import breathe
-from ..ports.store import ForkPoint, NewSession, StoredRecord
+from ..ports.store import EncodedRecord, ForkPoint, NewSession, StoredRecord
 from .arguments import usable_id
-from .journal import FOLDED_AT_ONCE, check_known, checked_record, load_state
+from .journal import FOLDED_AT_ONCE, check_known, checked_record, format_needed, link_of, load_state
 from .kernel import Kernel
 
 
@@ -29,7 +32,7 @@ async def fork(kernel: Kernel, session_id: str, at: int | None, new_id: str | No
     position = place(session_id, await boundaries(session_id, rows), at)
     state = await load_state(session_id, rows[:position])
     now = kernel.ambient.now()
-    records = tuple(checked_record(record, now) for record in beginning(state, fork_id, session_id))
+    records = own_records(kernel.config, fork_id, beginning(state, fork_id, session_id), now, state, rows)
     kernel.ambient.reach("fork.before")
     await kernel.store.create(
         NewSession(
@@ -39,12 +42,28 @@ async def fork(kernel: Kernel, session_id: str, at: int | None, new_id: str | No
             at=now,
             kind=head.kind,
             title=head.title if title is None else title,
-            min_format=max(head.min_format, *(format_of(record.kind, record.version) for record in records)),
+            min_format=max(head.min_format, format_needed(records)),
             base=ForkPoint(session_id, position),
         )
     )
     kernel.ambient.reach("fork.after")
     return fork_id
+
+
+def own_records(
+    config: AgentLoopConfig, fork_id: str, own: Sequence[Record], at: float, state: State, rows: Sequence[StoredRecord]
+) -> tuple[EncodedRecord, ...]:
+    """A fork's first records as they are stored, the link that goes on with the base's chain among them.
+
+    `state`: the base's where it is left. `rows`: all records of the base.
+    """
+    facts, leaves = state.facts, state.position
+    stored = [checked_record(record, at) for record in own]
+    if not config.hash_chain:
+        return tuple(stored)
+    since = vouched_from(facts.session_id, facts.chain, rows, leaves, config.hash_chain_key)
+    link = link_of(config, fork_id, facts.chain, since, [*rows[since:leaves], *stored])
+    return tuple(stored) if link is None else (*stored, checked_record(link, at))
 
 
 def place(session_id: str, found: Sequence[int], at: int | None) -> int:

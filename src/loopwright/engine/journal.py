@@ -35,8 +35,8 @@ from ..model.errors import (
 from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
+    ChainLinked,
     HistoryRepaired,
-    JournalSealed,
     Record,
     SendStarted,
     SessionCreated,
@@ -328,9 +328,9 @@ class Journal:
             checkpoint = state.position
             encoded.append(checked_record(snapshot := checkpoint_of(state), at))
             apply(state, snapshot, at)
-        if encoded and (seal := seal_of(self.kernel.config, self.session_id, state.facts.chain, expect, encoded)):
-            encoded.append(checked_record(seal, at))
-            apply(state, seal, at)
+        if encoded and (link := link_of(self.kernel.config, self.session_id, state.facts.chain, expect, encoded)):
+            encoded.append(checked_record(link, at))
+            apply(state, link, at)
         needs = format_needed(encoded) if self.actor.format < CURRENT_FORMAT else 1
         change = HeadChange(
             status=status_of(state),
@@ -385,19 +385,19 @@ def first_records(
 ) -> tuple[tuple[Record, ...], tuple[EncodedRecord, ...]]:
     """The records that a session begins with, and their stored form. Raises as `checked_record` does."""
     rows = [checked_record(created, at)]
-    seal = seal_of(config, created.session_id, "", 0, rows)
-    if seal is None:
+    link = link_of(config, created.session_id, "", 0, rows)
+    if link is None:
         return (created,), tuple(rows)
-    return (created, seal), (*rows, checked_record(seal, at))
+    return (created, link), (*rows, checked_record(link, at))
 
 
-def seal_of(
-    config: AgentLoopConfig, session_id: str, before: str, since: int, rows: Sequence[EncodedRecord]
-) -> JournalSealed | None:
-    """The seal that goes right behind `rows`, which stand from position `since` on; None when the loop makes none."""
+def link_of(
+    config: AgentLoopConfig, session_id: str, before: str, since: int, rows: Sequence[EncodedRecord | StoredRecord]
+) -> ChainLinked | None:
+    """The link that goes right behind `rows`, which stand from position `since` on; None when the loop makes none."""
     if not config.hash_chain:
         return None
-    return chain.seal_for(session_id, before, since, rows[-1].at, rows, config.hash_chain_key)
+    return chain.link_for(session_id, before, since, rows[-1].at, rows, config.hash_chain_key)
 
 
 def format_needed(rows: Sequence[EncodedRecord]) -> int:

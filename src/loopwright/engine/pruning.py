@@ -169,7 +169,7 @@ def in_order(families: Sequence[Family]) -> list[Family]:
     of = {head.session_id: family.root.session_id for family in families for head in family.members}
     places = {family.root.session_id: (family.updated_at, 0) for family in families}
     read = [family for family in families if family.forks]
-    # Once for each link of the longest chain; families that read each other, by a child that is a fork, have no end.
+    # Once for each session of the longest line; families that read each other, by a child that is a fork, have no end.
     for _ in read:
         before = dict(places)
         for family in read:

@@ -1,6 +1,6 @@
-"""Reading a stored session to see whether its seals hold.
+"""Reading a stored session to see whether its links hold.
 
-Owns: reading a journal that may be damaged, page by page. Must not know: how a seal is made or judged (`core/chain.py`).
+Owns: reading a journal that may be damaged, page by page. Must not know: how a link is made or judged (`core/chain.py`).
 Read next: `core/chain.py`.
 """
 

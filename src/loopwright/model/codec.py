@@ -22,7 +22,7 @@ T = TypeVar("T")
 VERSIONS: dict[str, int] = {}
 """Current version of each kind that is not at version 1."""
 
-FORMATS: dict[tuple[str, int], int] = {("journal_sealed", 1): 2, ("session_forked", 1): 2}
+FORMATS: dict[tuple[str, int], int] = {("chain_linked", 1): 2, ("session_forked", 1): 2}
 """Journal format that a (kind, version) needs, where it is not 1."""
 
 CURRENT_FORMAT = max(FORMATS.values(), default=1)

@@ -228,13 +228,13 @@ class StateCheckpointed(Struct, frozen=True, gc=False, tag_field="kind", tag="st
     """`core.state.Facts` as a JSON object."""
 
 
-class JournalSealed(Struct, frozen=True, gc=False, tag_field="kind", tag="journal_sealed", omit_defaults=True):
+class ChainLinked(Struct, frozen=True, gc=False, tag_field="kind", tag="chain_linked", omit_defaults=True):
     """The records right before it, from `since` on, are what they were when they were written (`core/chain.py`)."""
 
     digest: str
-    """64 hexadecimal digits over those records, this one's position and time, and the digest of the seal before."""
+    """64 hexadecimal digits over those records, this one's position and time, and the digest of the link before."""
     since: int
-    """Position of the first record that is covered; the last one stands right before the seal."""
+    """Position of the first record that is covered; the last one stands right before the link."""
     marks: str
     """16 hexadecimal digits for each covered record, to find the one that was changed."""
     key: str = ""
@@ -258,6 +258,6 @@ Record: TypeAlias = (
     | SendFinished
     | HistoryRepaired
     | StateCheckpointed
-    | JournalSealed
+    | ChainLinked
 )
 """Everything that can stand in a journal."""

@@ -11,12 +11,13 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
 from msgspec import structs
 
+from ..model.archive_errors import SealBrokenError
 from ..model.errors import (
     ConfigError,
     InvariantError,
@@ -32,6 +33,7 @@ from ..ports.store import (
     Claimable,
     ClaimQuery,
     Committed,
+    CreateSession,
     DueTimer,
     Enqueued,
     Head,
@@ -58,6 +60,7 @@ from .encrypted_artifacts import (
     sealed_artifact,
 )
 from .encrypted_envelope import PlainPolicy, Sealer
+from .encrypted_forks import Lineages, StoredLineages, lineage_among
 from .encrypted_values import SEAL_ERRORS, Opening, Sealing
 from .ledger import LEDGER_KINDS, uncertain_calls
 
@@ -85,6 +88,7 @@ class EncryptedStore:
         self._inner = inner
         self._sealer = Sealer(keys, plain)
         self._seal, self._open = Sealing(self._sealer), Opening(self._sealer)
+        self._lineages = StoredLineages(self._open, lambda sid, at: inner.read(sid, after=at, limit=1))
         self._left_out: set[tuple[str, str]] = set()
         if isinstance(inner, TransactionHost):  # a store of which that is not so must not look like one
             self.on_commit_limit_s = inner.on_commit_limit_s
@@ -106,16 +110,23 @@ class EncryptedStore:
 
     def create(self, session: NewSession) -> Awaitable[Head]:
         """See `Store.create`."""
-        return _then(self._inner.create(self._seal.new_session(session)), self._open.head)
+
+        def work(bases: Lineages) -> Awaitable[Head]:
+            return self._inner.create(self._seal.new_session(session, bases))
+
+        return _then(self._with_bases((session,), work), self._open.head)
 
     def commit(self, transition: Transition) -> Awaitable[Committed]:
         """See `Store.commit`."""
-        return self._inner.commit(self._seal.transition(transition))
+
+        def work(bases: Lineages) -> Awaitable[Committed]:
+            return self._inner.commit(self._seal.transition(transition, bases))
+
+        return self._with_bases(_made_by(transition.ops), work)
 
     async def read(self, session_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[StoredRecord]:
         """See `Store.read`."""
-        rows = await self._inner.read(session_id, after=after, limit=limit)
-        return [self._open.record(session_id, row) for row in rows]
+        return await self._opened(session_id, await self._inner.read(session_id, after=after, limit=limit))
 
     async def lookup(self, session_id: str, *, item_id: str | None = None) -> Lookup:
         """See `Store.lookup`."""
@@ -123,7 +134,12 @@ class EncryptedStore:
 
     def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
         """See `Store.enqueue`."""
-        return self._inner.enqueue(session_id, self._seal.item(session_id, item), self._seal.ops(session_id, ops))
+
+        def work(bases: Lineages) -> Awaitable[Enqueued]:
+            sealed = self._seal.ops(session_id, ops, bases)
+            return self._inner.enqueue(session_id, self._seal.item(session_id, item), sealed)
+
+        return self._with_bases(_made_by(ops), work)
 
     async def claim(self, query: ClaimQuery) -> Claimable:
         """See `Store.claim`. A timer that does not open is left out, with a line in the log: it must not stop the others."""
@@ -209,21 +225,19 @@ class EncryptedStore:
         return found
 
     def delete(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> Awaitable[int]:
-        """See `StoreAdmin.delete`. There are no forks here yet, and so nothing is copied."""
+        """See `StoreAdmin.delete`. Records that forks get stay sealed as those of the session that wrote them."""
         return self._inner.delete(session_id, cascade=cascade, copy_to_forks=copy_to_forks)
 
     async def uncertain_calls(self) -> Sequence[UncertainCall]:
         """See `StoreAdmin.uncertain_calls`. Reads all journals, since the store inside cannot tell calls apart."""
         calls: list[tuple[str, StoredRecord]] = []
         for head in await self._inner.list(SessionQuery(limit=_EVERY_SESSION)):
-            sid, own = head.session_id, list[tuple[str, StoredRecord]]()
+            sid = head.session_id
             try:
-                async for row in self._journal(sid):
-                    if row.kind in LEDGER_KINDS:
-                        own.append((sid, self._open.record(sid, row)))
+                rows = [row async for row in self._own_rows(head) if row.kind in LEDGER_KINDS]
+                calls += [(sid, row) for row in await self._opened(sid, rows)]
             except (SessionGoneError, SessionNotFoundError):
                 continue
-            calls += own
         return uncertain_calls(calls)
 
     def figures(self) -> Awaitable[StoreFigures]:
@@ -260,15 +274,19 @@ class EncryptedStore:
 
     async def restore(self, image: SessionImage) -> Head:
         """See `StoreTransfer.restore`."""
-        sealed = await asyncio.to_thread(self._sealed_image, image)
+        held = [await self._inner.artifact(one.artifact_id) for one in image.inventory.artifacts]
+        sealed = await asyncio.to_thread(
+            self._sealed_image, image, {one.artifact_id: one.digest for one in held if one}
+        )
         return self._open.head(await self._inner.restore(sealed))
 
     def opened(self, image: SessionImage) -> SessionImage:
         """See `SealedStore.opened`."""
         whole, sid = image.inventory, image.inventory.head.session_id
         rows = [StoredRecord(n, r.kind, r.version, r.at, r.body) for n, r in enumerate(image.records)]
+        lineage = lineage_among(self._open, sid, rows)
         records = [
-            structs.replace(r, body=self._open.record(sid, row).body)
+            structs.replace(r, body=self._open.record(sid, row, lineage).body)
             for r, row in zip(image.records, rows, strict=True)
         ]
         artifacts: list[Artifact] = []
@@ -298,14 +316,16 @@ class EncryptedStore:
             return None
         return known, artifact_start(self._sealer, known.session_id, artifact_id, stored)
 
-    def _sealed_image(self, image: SessionImage) -> SessionImage:
+    def _sealed_image(self, image: SessionImage, held: Mapping[str, str]) -> SessionImage:
+        """`held` has the names of the content of artifacts that are there already, by id: those are kept, and shared."""
         whole, seal = image.inventory, self._seal
         sid = whole.head.session_id
         artifacts: list[Artifact] = []
         contents: list[bytes] = []
         for one, data in zip(whole.artifacts, image.artifact_data, strict=True):
             made, stored = sealed_artifact(self._sealer, sid, data, one.digest, one.artifact_id)
-            artifacts.append(structs.replace(made, media_type=one.media_type))
+            name = held.get(one.artifact_id, made.digest)
+            artifacts.append(structs.replace(made, media_type=one.media_type, digest=name))
             contents.append(stored)
         inventory = structs.replace(
             whole,
@@ -327,9 +347,33 @@ class EncryptedStore:
                     _log.warning("a timer is not fired: %s", error)
         return readable
 
-    async def _journal(self, session_id: str) -> AsyncIterator[StoredRecord]:
-        """All records of a session as they are stored, a page at a time."""
-        after = 0
+    async def _opened(self, session_id: str, rows: Sequence[StoredRecord]) -> Sequence[StoredRecord]:
+        """Records of a session, opened. Only where one does not open as the session's own is asked whether it is a fork."""
+        known = self._lineages.known(session_id)
+        try:
+            return [self._open.record(session_id, row, known) for row in rows]
+        except SealBrokenError:
+            if known:
+                raise
+            lineage = await self._lineages.find((await self._inner.lookup(session_id)).head)
+            if not lineage:
+                raise
+        return [self._open.record(session_id, row, lineage) for row in rows]
+
+    def _with_bases(self, made: Sequence[NewSession], work: Callable[[Lineages], Awaitable[T]]) -> Awaitable[T]:
+        """What `work` answers when it has the lineages of the bases of those new sessions that are forks; it begins at once
+        when there are none."""
+        bases = {one.base.session_id for one in made if one.base is not None}
+        return self._after_finding(bases, work) if bases else work({})
+
+    async def _after_finding(self, bases: Iterable[str], work: Callable[[Lineages], Awaitable[T]]) -> T:
+        heads = [(await self._inner.lookup(base)).head for base in bases]
+        return await work({head.session_id: await self._lineages.find(head) for head in heads})
+
+    async def _own_rows(self, head: Head) -> AsyncIterator[StoredRecord]:
+        """The records of a session as they are stored, a page at a time, without those that it reads of a base."""
+        session_id = head.session_id
+        after = 0 if head.base is None else head.base.position
         while rows := await self._inner.read(session_id, after=after, limit=_PAGE):
             for row in rows:
                 yield row
@@ -337,7 +381,7 @@ class EncryptedStore:
             await breathe()
 
     async def _unopened(self, head: Head) -> AsyncIterator[LoopwrightError]:
-        """The error of each value of the session that does not open."""
+        """The error of each value of the session that does not open; what a fork reads of its base is the base's."""
         sid, opening = head.session_id, self._open
         try:
             stored = await self._inner.inventory(sid)
@@ -350,8 +394,9 @@ class EncryptedStore:
         for attempt in attempts:
             if (error := _error_of(attempt)) is not None:
                 yield error
-        async for row in self._journal(sid):
-            if (error := _error_of(partial(opening.record, sid, row))) is not None:
+        lineage = await self._lineages.find(head)
+        async for row in self._own_rows(head):
+            if (error := _error_of(partial(opening.record, sid, row, lineage))) is not None:
                 yield error
         for one in stored.artifacts:
             try:
@@ -364,6 +409,10 @@ class EncryptedStore:
 async def _then(work: Awaitable[T], step: Callable[[T], U]) -> U:
     """What `step` makes of the result. The work was begun before this is awaited, so calls keep their order."""
     return step(await work)
+
+
+def _made_by(ops: tuple[Op, ...]) -> Sequence[NewSession]:
+    return [op.session for op in ops if isinstance(op, CreateSession)]
 
 
 def _told(kept: Artifact, start: SealedArtifact | None) -> Artifact:

@@ -3,8 +3,8 @@
 Owns: the envelope, what is bound to it, keys made from keys. Must not know: records, stores.
 The form, version 1: `\\x8fLWS`, 1, length and UTF-8 of the key's id, number (4 bytes) and ids of artifacts that the value
 names, nonce (12 bytes), AES-256-GCM of the value with its tag. Authenticated beside it: all before the nonce, and the
-place as JSON. Each session has a key of its own, HMAC-SHA256 of the given key over a label and the session's id; so nonces
-may be random however much is written, and those of artifacts are made from what they hold (HMAC-SHA256).
+place as JSON. Each session and each artifact has a key of its own, HMAC-SHA256 of the given key over a label and its id; so
+nonces may be random however much is written, and those of artifacts are made from what they hold (HMAC-SHA256).
 Read next: `encrypted_values.py`.
 """
 
@@ -43,7 +43,7 @@ _TAG: Final = 16
 _ID: Final = 36
 """Bytes of an artifact's id."""
 _CIPHERS: Final = 1024
-"""Sessions whose key is remembered; making one takes some microseconds."""
+"""Sessions and artifacts whose key is remembered; making one takes some microseconds."""
 
 
 class SealedPlace(Struct, frozen=True, gc=False):
@@ -53,7 +53,14 @@ class SealedPlace(Struct, frozen=True, gc=False):
     what: str
     """record, inbox item, timer, title, artifact."""
     where: tuple[str | int, ...] = ()
-    """Position, kind and version; or id and kind; or id and slice."""
+    """Position, kind and version, and whether it is the first of a fork; or id and kind; or id and slice."""
+
+    @property
+    def scope(self) -> str:
+        """The id that the value is bound to. Of an artifact its own: it goes from session to session when forks hold it, and
+        the id is made from the session that put it."""
+        first = self.where[0] if self.what == "artifact" else None
+        return first if isinstance(first, str) else self.session_id
 
     @property
     def position(self) -> int | None:
@@ -113,7 +120,7 @@ class Sealer:
             raise SealKeyError(place.session_id, place.words, key_id, place.position)
         nonce, rest = sealed[start : start + _NONCE], sealed[start + _NONCE :]
         try:
-            return self._cipher(key_id, place.session_id).decrypt(nonce, rest, sealed[:start] + _bound(place))
+            return self._cipher(key_id, place.scope).decrypt(nonce, rest, sealed[:start] + _bound(place))
         except (InvalidTag, ValueError) as error:
             raise place.broken() from error
 
@@ -135,10 +142,10 @@ class Sealer:
         start = b"".join((_MAGIC, bytes([len(said)]), said, len(ids).to_bytes(4, "big"), "".join(ids).encode()))
         bound = start + _bound(place)
         if alike:
-            nonce = self._made(key_id, b"nonce", place.session_id, bound + value)[:_NONCE]
+            nonce = self._made(key_id, b"nonce", place.scope, bound + value)[:_NONCE]
         else:
             nonce = os.urandom(_NONCE)
-        return b"".join((start, nonce, self._cipher(key_id, place.session_id).encrypt(nonce, value, bound)))
+        return b"".join((start, nonce, self._cipher(key_id, place.scope).encrypt(nonce, value, bound)))
 
     def _plain_value(self, place: SealedPlace, value: bytes) -> bytes:
         if self._plain == "refuse":
@@ -151,15 +158,15 @@ class Sealer:
             raise ConfigError(f"key {key_id!r} has {len(key)} bytes; a key has {KEY_BYTES}")
         return key
 
-    def _made(self, key_id: str, label: bytes, session_id: str, of: bytes = b"") -> bytes:
+    def _made(self, key_id: str, label: bytes, scope: str, of: bytes = b"") -> bytes:
         """Another key, or a number that nobody can guess without one."""
         key = self._key(key_id)
         assert key is not None
-        one = hmac.digest(key, b"loopwright 1 " + label + b" " + session_id.encode(errors="surrogatepass"), "sha256")
+        one = hmac.digest(key, b"loopwright 1 " + label + b" " + scope.encode(errors="surrogatepass"), "sha256")
         return hmac.digest(one, of, "sha256") if of else one
 
-    def _new_cipher(self, key_id: str, session_id: str) -> AESGCM:
-        return AESGCM(self._made(key_id, b"cipher", session_id))
+    def _new_cipher(self, key_id: str, scope: str) -> AESGCM:
+        return AESGCM(self._made(key_id, b"cipher", scope))
 
 
 def overhead_of(place: SealedPlace, sealed: bytes) -> int:
@@ -168,7 +175,7 @@ def overhead_of(place: SealedPlace, sealed: bytes) -> int:
 
 
 def _bound(place: SealedPlace) -> bytes:
-    return encode((place.what, place.session_id, *place.where))
+    return encode((place.what, place.scope, *place.where))
 
 
 def _parsed(place: SealedPlace, sealed: bytes) -> tuple[str, int]:

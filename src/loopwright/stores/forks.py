@@ -1,6 +1,6 @@
 """Journals that begin in another session: where a fork's records lie.
 
-Owns: which link of a chain has which positions, once for all stores. Must not know: where anything is kept.
+Owns: which session of a line of forks has which positions, once for all stores. Must not know: where anything is kept.
 Read next: `ports/store.py` (`ForkPoint`), then `memory_rules.py`.
 """
 
@@ -39,8 +39,8 @@ class JournalPart(Struct, Generic[K], frozen=True):
 def rooted(base: ForkPoint, find: Callable[[str], JournalPlace[K]]) -> ForkPoint:
     """The session that itself has the last record before the fork, found along the chain from `base`.
 
-    So each link adds a record at least. `find` raises for a session that is not there. Raises `SessionMovedError` when
-    the base is shorter.
+    So each session of the line adds a record at least. `find` raises for a session that is not there. Raises
+    `SessionMovedError` when the base is shorter.
     """
     place = find(base.session_id)
     if not 0 < base.position <= place.position:

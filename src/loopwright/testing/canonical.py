@@ -16,7 +16,7 @@ from ..model.codec import decode_record
 from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
-    JournalSealed,
+    ChainLinked,
     QuestionAnswered,
     QuestionAsked,
     Record,
@@ -29,7 +29,7 @@ from ..model.records import (
 )
 from ..ports.store import StoredRecord
 
-_DROPPED = (AttemptFailed, RunResumed, StateCheckpointed, JournalSealed)
+_DROPPED = (AttemptFailed, RunResumed, StateCheckpointed, ChainLinked)
 _OF_A_CALL = (ToolStarted, ToolFinished, ToolAbandoned, QuestionAsked, QuestionAnswered)
 _FIELDS = frozenset(
     {
@@ -51,7 +51,7 @@ _FIELDS = frozenset(
 def canonical(records: Iterable[Record | StoredRecord]) -> list[str]:
     """One line of text a record; two journals that mean the same give equal lists.
 
-    Dropped: ids, times, keys, usage, failed attempts, notes of recovery, checkpoints, seals. Calls are named `1.0` (first reply
+    Dropped: ids, times, keys, usage, failed attempts, notes of recovery, checkpoints, links. Calls are named `1.0` (first reply
     with calls, first call in it), artifacts `artifact-1`. The records of a batch stand in call order, pauses behind them.
     """
     reading = _Reading()

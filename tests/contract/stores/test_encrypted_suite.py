@@ -14,17 +14,17 @@ from loopwright.ports.store_admin import SessionStore
 from loopwright.stores.memory import MemoryStore
 from loopwright.stores.sqlite import SqliteStore
 from loopwright.testing.store_machine import store_machine
-from loopwright.testing.store_suite import WholeStoreSuite
+from loopwright.testing.store_suite import ForkingStoreSuite
 
 
-class TestEncryptedMemoryStore(WholeStoreSuite):
+class TestEncryptedMemoryStore(ForkingStoreSuite):
     adds_bytes: ClassVar[bool] = True
 
     def make_store(self, place: Path) -> SessionStore:
         return sealed(MemoryStore(str(place)))
 
 
-class TestEncryptedSqliteStore(WholeStoreSuite):
+class TestEncryptedSqliteStore(ForkingStoreSuite):
     adds_bytes: ClassVar[bool] = True
 
     def make_store(self, place: Path) -> SessionStore:

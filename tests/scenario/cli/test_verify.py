@@ -21,8 +21,8 @@ async def talk(path: Path, key: bytes | None) -> None:
 
 
 @pytest.fixture
-def sealed(without_model: CommandLine) -> CommandLine:
-    """A folder with a store `x.db` of one sealed session."""
+def linked(without_model: CommandLine) -> CommandLine:
+    """A folder with a store `x.db` of one linked session."""
     asyncio.run(talk(without_model.folder / "x.db", None))
     return without_model
 
@@ -33,31 +33,31 @@ def tampered(place: CommandLine) -> None:
     connection.close()
 
 
-def test_an_intact_session_gives_0_and_the_digest_to_keep(sealed: CommandLine) -> None:
-    first = sealed("verify", "last", "--db", "x.db", "--json")
+def test_an_intact_session_gives_0_and_the_digest_to_keep(linked: CommandLine) -> None:
+    first = linked("verify", "last", "--db", "x.db", "--json")
     assert (first.code, first.json["intact"], first.json["records"]) == (0, True, 8)
     digest = first.json["digest"]
-    done = sealed("verify", "last", "--db", "x.db", "--expected", f" {digest.upper()}\n")
+    done = linked("verify", "last", "--db", "x.db", "--expected", f" {digest.upper()}\n")
     assert done.code == 0
-    assert "intact, 8 of 8 records sealed" in done.out
+    assert "intact, 8 of 8 records linked" in done.out
     assert "the expected digest is that of 7" in done.out
     assert f"digest {digest} at 7" in "".join(done.out.split("\n"))
 
 
-def test_a_changed_session_gives_1_and_a_table_of_what_is_wrong(sealed: CommandLine) -> None:
-    digest = sealed("verify", "last", "--db", "x.db", "--json").json["digest"]
-    tampered(sealed)
-    done = sealed("verify", "last", "--db", "x.db", "--expected", digest)
+def test_a_changed_session_gives_1_and_a_table_of_what_is_wrong(linked: CommandLine) -> None:
+    digest = linked("verify", "last", "--db", "x.db", "--json").json["digest"]
+    tampered(linked)
+    done = linked("verify", "last", "--db", "x.db", "--expected", digest)
     assert (done.code, "changed body" in done.out, "\x1b" in done.out) == (1, True, False)
-    assert sealed("verify", "last", "--db", "x.db", "--json").json["problems"][0]["why"] == "changed_body"
+    assert linked("verify", "last", "--db", "x.db", "--json").json["problems"][0]["why"] == "changed_body"
 
 
-def test_an_expected_digest_that_is_none_and_a_key_that_is_not_there_are_wrong_usage(sealed: CommandLine) -> None:
-    done = sealed("verify", "last", "--db", "x.db", "--expected", "abc")
+def test_an_expected_digest_that_is_none_and_a_key_that_is_not_there_are_wrong_usage(linked: CommandLine) -> None:
+    done = linked("verify", "last", "--db", "x.db", "--expected", "abc")
     assert (done.code, "64 hexadecimal digits" in done.err) == (2, True)
-    done = sealed("verify", "last", "--db", "x.db", "--key-file", "nowhere")
+    done = linked("verify", "last", "--db", "x.db", "--key-file", "nowhere")
     assert (done.code, "cannot read nowhere" in done.err) == (2, True)
-    assert sealed("verify", "nobody", "--db", "x.db").code == 2
+    assert linked("verify", "nobody", "--db", "x.db").code == 2
 
 
 def test_a_chain_with_a_key_is_verified_with_a_file_of_its_bytes(without_model: CommandLine) -> None:
@@ -68,11 +68,11 @@ def test_a_chain_with_a_key_is_verified_with_a_file_of_its_bytes(without_model: 
     assert (without.code, "other key" in without.out) == (1, True)
 
 
-def test_what_the_command_itself_writes_is_not_sealed_and_said_so(sealed: CommandLine) -> None:
-    sealed("run", "more", "--session", "last", "--agent", "default", "--model", "echo:", "--db", "x.db")
-    done = sealed("verify", "last", "--db", "x.db")
-    assert (done.code, "not sealed: 8 to 11" in done.out) == (1, True)
+def test_what_the_command_itself_writes_is_not_linked_and_said_so(linked: CommandLine) -> None:
+    linked("run", "more", "--session", "last", "--agent", "default", "--model", "echo:", "--db", "x.db")
+    done = linked("verify", "last", "--db", "x.db")
+    assert (done.code, "not linked: 8 to 11" in done.out) == (1, True)
 
 
-def test_seals_are_shown_in_the_journal(sealed: CommandLine) -> None:
-    assert "seals from 0 on: " in sealed("sessions", "show", "last", "--journal", "--db", "x.db").out
+def test_links_are_shown_in_the_journal(linked: CommandLine) -> None:
+    assert "links from 0 on: " in linked("sessions", "show", "last", "--journal", "--db", "x.db").out

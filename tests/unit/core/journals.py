@@ -12,9 +12,9 @@ from loopwright.model.messages import AssistantMessage, ImagePart, ReasoningPart
 from loopwright.model.records import (
     AssistantMessageAdded,
     AttemptFailed,
+    ChainLinked,
     HistoryRepaired,
     Interaction,
-    JournalSealed,
     QuestionAnswered,
     QuestionAsked,
     Record,
@@ -53,7 +53,7 @@ REPLY_RECORDS = st.builds(
     USAGE,
     wrap_up=st.booleans(),
 )
-SEALS = st.builds(JournalSealed, st.sampled_from(["", "ab", "cd"]), st.integers(0, 9), st.just("0" * 16))
+LINKS = st.builds(ChainLinked, st.sampled_from(["", "ab", "cd"]), st.integers(0, 9), st.just("0" * 16))
 INTERACTIONS = st.sampled_from([Interaction("q1", "a", "tool", "?"), Interaction("q2", "b", "tool", "?")])
 ANY_RECORD: st.SearchStrategy[Record] = st.one_of(
     st.builds(SessionCreated, st.just("s"), st.just("agent"), metadata=st.just({"k": [1]})),
@@ -81,7 +81,7 @@ ANY_RECORD: st.SearchStrategy[Record] = st.one_of(
     st.builds(RunResumed, TEXT),
     st.builds(SendFinished, outcome=st.sampled_from(["completed", "failed"]), output=JSON, final_text=st.none() | TEXT),
     st.builds(HistoryRepaired),
-    SEALS,
+    LINKS,
 )
 """A record of any kind but checkpoints, wherever it stands; call ids are few, so that records meet."""
 
@@ -93,7 +93,7 @@ SPEECH = st.one_of(
     st.builds(UserMessageAdded, st.builds(UserMessage, CONTENT), st.sampled_from(["inbox", "continue", "correct"])),
     st.builds(AttemptFailed, st.integers(1, 5), st.integers(1, 3), st.just("llm.transient"), TEXT, USAGE),
     st.builds(SendFinished, outcome=st.just("completed"), output=JSON),
-    SEALS,
+    LINKS,
     st.none(),  # a checkpoint, which depends on the state
 )
 DEEDS = st.one_of(
@@ -101,7 +101,7 @@ DEEDS = st.one_of(
     st.just(ToolStarted("", "tool", {}, "once", "k")),
     st.builds(QuestionAsked, INTERACTIONS),
     st.just(SendPaused("waiting_for_input")),
-    SEALS,
+    LINKS,
 )
 
 
