@@ -13,6 +13,7 @@ from ..model.errors import InvariantError, SessionExistsError, StoreUnavailableE
 from ..ports.artifact import Artifact
 from ..ports.store import Head
 from ..ports.store_transfer import Inventory, KnownItem, SessionImage, StoredTimer
+from . import server_forks
 from .derived import head_of
 from .memory_data import SessionData
 from .server_batch import moved_row, new_row
@@ -33,7 +34,8 @@ async def inventory(connection: ServerConnection, sql: Statements, session_id: s
             StoredTimer(timer_id, due_at, bytes(body), bool(paused))
             for timer_id, due_at, body, paused in await connection.rows(sql.TIMERS, key)
         ]
-        artifacts = [Artifact(*row) for row in await connection.rows(sql.ARTIFACTS_OF, key)]
+        before = await server_forks.names_before(connection, sql, await reads.place(session_id))
+        artifacts = [Artifact(*row) for row in await connection.rows(sql.ARTIFACTS_OF, key, sorted(before))]
         # Ordered here: ids with odd characters are written otherwise in the tables.
         return Inventory(
             found.head,
@@ -48,9 +50,13 @@ async def inventory(connection: ServerConnection, sql: Statements, session_id: s
 
 async def restore(image: SessionImage, asked: list[Head], sql: Statements, connection: ServerConnection) -> Head:
     """See `StoreTransfer.restore`. `asked` is kept from one try to the next: a commit whose answer was lost stands in it."""
-    head = structs.replace(image.inventory.head, owner=None, expires_in_s=0.0)
+    head = structs.replace(image.inventory.head, owner=None, expires_in_s=0.0, base=None)
     async with transaction(connection, sql.BEGIN_DURABLE, sql):
-        there = await connection.rows(sql.HEADS_LOCKED, [head.session_id])
+        names = [artifact.artifact_id for artifact in image.inventory.artifacts]
+        # With those that have the artifacts already, so that nobody takes them away meanwhile.
+        owners = {row[0] for row in await connection.rows(sql.OWNERS_OF, names)} - {head.session_id}
+        locked = await connection.rows(sql.HEADS_LOCKED, sorted({head.session_id, *owners}))
+        there = [row for row in locked if row[0] == head.session_id]
         if there and asked:
             if head_of(there[0][:-1], lambda _: 0.0) == head:
                 return head
@@ -92,7 +98,12 @@ async def _insert_artifact(
     artifact: Artifact, data: bytes, head: Head, sql: Statements, connection: ServerConnection
 ) -> None:
     if await connection.rows(sql.ARTIFACT_STATE, artifact.artifact_id):
-        raise InvariantError(f"an artifact of session {head.session_id!r} has the id of another session's")
+        known = await ServerReads(connection, sql).artifact(artifact.artifact_id)
+        if known is None or known.digest != artifact.digest:
+            raise InvariantError(f"an artifact of session {head.session_id!r} has the id of another session's")
+        ((_, key),) = await connection.rows(sql.KEYS, [head.session_id])
+        await connection.run(sql.SHARE_ARTIFACTS, key, [artifact.artifact_id])
+        return
     values = (artifact.artifact_id, head.session_id, artifact.media_type, artifact.size, artifact.digest)
     await connection.run(sql.BEGIN_ARTIFACT, *values)
     ((id_, _),) = await connection.rows(sql.ARTIFACT_STATE, artifact.artifact_id)

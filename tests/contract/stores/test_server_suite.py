@@ -14,12 +14,12 @@ from tests.servers import client
 from loopwright import open_store
 from loopwright.ports.store_admin import SessionStore
 from loopwright.testing.store_machine import store_machine
-from loopwright.testing.store_suite import WholeStoreSuite
+from loopwright.testing.store_suite import ForkingStoreSuite
 
 pytestmark = pytest.mark.server
 
 
-class ServerSuite(WholeStoreSuite):
+class ServerSuite(ForkingStoreSuite):
     """One empty database a test."""
 
     kind: ClassVar[str]
