@@ -154,7 +154,9 @@ _MIGRATIONS: Final = (
     Migration(
         version=3,
         before=(
-            SchemaStep("ALTER TABLE lw_sessions ADD COLUMN base_id VARCHAR(700)", _HAS.format("lw_sessions", "base_id")),
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN base_id VARCHAR(700)", _HAS.format("lw_sessions", "base_id")
+            ),
             SchemaStep(
                 "ALTER TABLE lw_sessions ADD COLUMN base_position BIGINT", _HAS.format("lw_sessions", "base_position")
             ),
@@ -298,12 +300,12 @@ class MysqlStatements(Struct, frozen=True):
     # --- reading -------------------------------------------------------------------------------------------------------
     HEAD: str = "SELECT `key`, position, base_id, base_position FROM lw_sessions WHERE session_id = $1"
     CHAIN: str = (
-        "WITH RECURSIVE chain AS ("
+        "WITH RECURSIVE links AS ("
         " SELECT session_id, `key`, position, base_id, base_position, 1 AS depth FROM lw_sessions WHERE session_id = $1"
         " UNION ALL SELECT b.session_id, b.`key`, b.position, b.base_id, b.base_position, c.depth + 1"
-        " FROM chain AS c JOIN lw_sessions AS b ON b.session_id = c.base_id"
+        " FROM links AS c JOIN lw_sessions AS b ON b.session_id = c.base_id"
         " WHERE c.base_position > $2 AND c.depth < 500"
-        ") SELECT session_id, `key`, position, base_id, base_position FROM chain ORDER BY depth"
+        ") SELECT session_id, `key`, position, base_id, base_position FROM links ORDER BY depth"
     )
     HEAD_AND_LEFT: str = f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE s.session_id = $1"
     RECORDS: str = (
@@ -375,9 +377,9 @@ class MysqlStatements(Struct, frozen=True):
     GAPS: str = (
         "SELECT s.session_id, s.position, count(r.position), min(r.position), max(r.position)"
         " FROM lw_sessions AS s LEFT JOIN lw_records AS r ON r.`key` = s.`key` GROUP BY s.`key`"
-        " HAVING count(r.position) <> s.position - coalesce(s.base_position, 0)"
-        " OR (s.position > coalesce(s.base_position, 0)"
-        " AND (min(r.position) <> coalesce(s.base_position, 0) OR max(r.position) <> s.position - 1))"
+        " HAVING count(r.position) <> s.position - coalesce(max(s.base_position), 0)"
+        " OR (s.position > coalesce(max(s.base_position), 0)"
+        " AND (min(r.position) <> coalesce(max(s.base_position), 0) OR max(r.position) <> s.position - 1))"
     )
     FORKS_ASTRAY: str = (
         "SELECT f.session_id, f.base_id, f.base_position FROM lw_sessions AS f"

@@ -310,12 +310,12 @@ class PostgresStatements(Struct, frozen=True):
     # --- reading -------------------------------------------------------------------------------------------------------
     HEAD: str = "SELECT key, position, base_id, base_position FROM lw_sessions WHERE session_id = $1"
     CHAIN: str = (
-        "WITH RECURSIVE chain AS ("
+        "WITH RECURSIVE links AS ("
         " SELECT session_id, key, position, base_id, base_position, 1 AS depth FROM lw_sessions WHERE session_id = $1"
         " UNION ALL SELECT b.session_id, b.key, b.position, b.base_id, b.base_position, c.depth + 1"
-        " FROM chain AS c JOIN lw_sessions AS b ON b.session_id = c.base_id"
+        " FROM links AS c JOIN lw_sessions AS b ON b.session_id = c.base_id"
         " WHERE c.base_position > $2::bigint AND c.depth < 500"
-        ") SELECT session_id, key, position, base_id, base_position FROM chain ORDER BY depth"
+        ") SELECT session_id, key, position, base_id, base_position FROM links ORDER BY depth"
     )
     HEAD_AND_LEFT: str = f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE s.session_id = $1"
     RECORDS: str = (

@@ -319,7 +319,10 @@ class Batch:
         return {row[0] for row in await self._connection.rows(self._sql.READERS, sorted(going))}
 
     async def _let_forks_have(self) -> None:
-        """What lies between a fork's base before and its base now was read of sessions that go."""
+        """What lies between a fork's base before and its base now was read of sessions that go: those rows are copied.
+
+        The rules, which see heads without records, have moved the base; see `Needs.alone`.
+        """
 
         def find(session_id: str) -> JournalPlace[int]:
             head, _ = self._before[session_id]
