@@ -164,3 +164,23 @@ async def test_an_artifact_that_is_there_with_other_content_is_never_shared(dsn:
     with pytest.raises(SessionReferencedError):
         await store.delete("s")
     await store.aclose()
+
+
+async def test_an_artifact_that_a_deletion_left_is_not_shared_and_can_be_restored_when_it_is_gone(dsn: str) -> None:
+    store, sql = open_store(dsn), dialect_of(dsn).statements
+    artifact_id = await holding(store)
+    whole = await store.inventory("s")
+    rows = tuple(structs.replace(record(), kind=row.kind, body=row.body) for row in await store.read("s"))
+    head = structs.replace(whole.head, session_id="copy")
+    image = SessionImage(structs.replace(whole, head=head), rows, (b"large",))
+    async with connected(dsn) as killed_before_it_swept:
+        await killed_before_it_swept.run(sql.BURY, ["s"])
+        await killed_before_it_swept.run(sql.DELETE_SESSION, ["s"])
+    with pytest.raises(StoreUnavailableError, match="db vacuum"):
+        await store.restore(image)
+    await store.vacuum()
+    assert await store.artifact(artifact_id) is None
+    await store.restore(image)
+    assert await store.read_artifact(artifact_id) == b"large"
+    assert [one.session_id for one in (await store.inventory("copy")).artifacts] == ["copy"]
+    await store.aclose()
