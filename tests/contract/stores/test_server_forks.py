@@ -13,8 +13,7 @@ from tests.contract.stores.server_cuts import cut_all
 from tests.servers import client
 
 from loopwright import open_store
-from loopwright.model.archive_errors import SessionReferencedError
-from loopwright.model.errors import InvariantError, SessionGoneError, StoreCorruptError, StoreUnavailableError
+from loopwright.model.errors import SessionGoneError, StoreCorruptError, StoreUnavailableError
 from loopwright.ports.store import ForkPoint
 from loopwright.ports.store_transfer import SessionImage
 from loopwright.stores.server_reads import ServerReads
@@ -147,22 +146,6 @@ async def test_a_copy_to_forks_whose_connection_is_cut_happened_once_or_not_at_a
         assert head.base in (None, ForkPoint(base, 30))
         assert await texts(store, fork) == whole
     assert list(await store.check()) == []
-    await store.aclose()
-
-
-async def test_an_artifact_that_is_there_with_other_content_is_never_shared(dsn: str) -> None:
-    store = open_store(dsn)
-    await holding(store)
-    await store.create(fork_of("s", 2))
-    whole = await store.inventory("f")
-    head = structs.replace(whole.head, session_id="copy")
-    (artifact,) = whole.artifacts
-    false = structs.replace(whole, head=head, artifacts=(structs.replace(artifact, digest="0" * 64),))
-    with pytest.raises(InvariantError):
-        await store.restore(SessionImage(false, (), (b"other",)))
-    assert [one.session_id for one in (await store.inventory("s")).artifacts] == ["s"]
-    with pytest.raises(SessionReferencedError):
-        await store.delete("s")
     await store.aclose()
 
 

@@ -14,12 +14,12 @@ from tests.servers import client
 from loopwright import open_store
 from loopwright.ports.store_admin import SessionStore
 from loopwright.testing.store_machine import store_machine
-from loopwright.testing.store_suite import ForkingStoreSuite
+from loopwright.testing.store_suite import ForkingStoreSuite, WholeStoreSuite
 
 pytestmark = pytest.mark.server
 
 
-class ServerSuite(ForkingStoreSuite):
+class ServerSuite(WholeStoreSuite):
     """One empty database a test."""
 
     kind: ClassVar[str]
@@ -33,11 +33,11 @@ class ServerSuite(ForkingStoreSuite):
         return open_store(str(place).replace("|", "/"))
 
 
-class TestPostgres(ServerSuite):
+class TestPostgres(ServerSuite, ForkingStoreSuite):
     kind = "postgres"
 
 
-class TestMariaDb(ServerSuite):
+class TestMariaDb(ServerSuite, ForkingStoreSuite):
     kind = "mariadb"
 
 
