@@ -13,8 +13,6 @@ from loopwright.testing.crash_matrix import CrashReport, crash_matrix
 pytestmark = pytest.mark.crash
 
 NAMES = sorted(AGENTS)
-WITHOUT_FORKS = [name for name in NAMES if name != "forked-while-it-waits"]
-"""For stores on servers, which have no forks yet."""
 
 
 def stopped_everywhere(name: str, dsn: str, *, recover: bool = False, twice: bool = False) -> CrashReport:
@@ -42,7 +40,7 @@ def test_a_process_stopped_while_it_recovers_is_continued_by_a_third(name: str) 
 
 @pytest.mark.server
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])
-@pytest.mark.parametrize("name", WITHOUT_FORKS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_process_stopped_at_any_point_is_continued_on_a_server(name: str, kind: str) -> None:
     with client.shared(kind).database() as dsn:
         assert len(stopped_everywhere(name, f"{dsn}?prefix=run{{run}}_").rows) >= 10

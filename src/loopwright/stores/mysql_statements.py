@@ -60,8 +60,11 @@ CREATE TABLE IF NOT EXISTS lw_sessions (
     lifecycle VARCHAR(255) NOT NULL,
     title LONGTEXT NOT NULL,
     created_at DOUBLE NOT NULL,
+    base_id VARCHAR(700),
+    base_position BIGINT,
     UNIQUE INDEX lw_sessions_id (session_id),
-    INDEX lw_sessions_parent (parent_id)
+    INDEX lw_sessions_parent (parent_id),
+    INDEX lw_sessions_base (base_id)
 ) {_TABLE};
 CREATE TABLE IF NOT EXISTS lw_records (
     `key` BIGINT NOT NULL,
@@ -106,6 +109,12 @@ CREATE TABLE IF NOT EXISTS lw_artifacts (
     INDEX lw_artifacts_session (`key`)
 ) {_TABLE};
 CREATE TABLE IF NOT EXISTS lw_artifact_rows (id BIGINT NOT NULL, n INT NOT NULL, data LONGBLOB NOT NULL, PRIMARY KEY (id, n)) {_TABLE};
+CREATE TABLE IF NOT EXISTS lw_artifact_shares (
+    id BIGINT NOT NULL,
+    `key` BIGINT NOT NULL,
+    PRIMARY KEY (id, `key`),
+    INDEX lw_artifact_shares_session (`key`)
+) {_TABLE};
 CREATE TABLE IF NOT EXISTS lw_tombstones (
     session_id VARCHAR(700) NOT NULL PRIMARY KEY,
     `key` BIGINT NOT NULL,
@@ -117,6 +126,11 @@ CREATE TABLE IF NOT EXISTS lw_tombstones (
 _HAS: Final = (
     "SELECT 1 FROM information_schema.columns"
     " WHERE table_schema = DATABASE() AND table_name = '{}' AND column_name = '{}'"
+)
+
+_HAS_INDEX: Final = (
+    "SELECT 1 FROM information_schema.statistics"
+    " WHERE table_schema = DATABASE() AND table_name = '{}' AND index_name = '{}'"
 )
 
 # Version 1 stores a timer by an INSERT that names no columns: one that it does not see leaves it at work. Each server
@@ -137,11 +151,26 @@ _MIGRATIONS: Final = (
             ),
         ),
     ),
+    Migration(
+        version=3,
+        before=(
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN base_id VARCHAR(700)", _HAS.format("lw_sessions", "base_id")
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN base_position BIGINT", _HAS.format("lw_sessions", "base_position")
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD INDEX lw_sessions_base (base_id)",
+                _HAS_INDEX.format("lw_sessions", "lw_sessions_base"),
+            ),
+        ),
+    ),
 )
 
 _WORDS: Final = SchemaWords(
     ddl=_DDL,
-    version=2,
+    version=3,
     new=(
         "INSERT INTO lw_schema (version, created_at, cleaned_at)"
         f" SELECT {{version}}, {_NOW}, {_NOW} FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM lw_schema)"
@@ -199,10 +228,17 @@ class MysqlStatements(Struct, frozen=True):
     )
     WAITING_IDS: str = f"SELECT {_ITEM} FROM lw_inbox AS i WHERE i.`key` = $1 AND i.position IS NULL ORDER BY i.seq"
     CHILDREN: str = "SELECT session_id FROM lw_sessions WHERE parent_id IN $1[]"
+    READERS: str = (
+        "SELECT session_id FROM lw_sessions WHERE base_id IN $1[]"
+        " UNION SELECT h.session_id FROM lw_sessions AS g JOIN lw_artifacts AS a ON a.`key` = g.`key`"
+        " JOIN lw_artifact_shares AS x ON x.id = a.id JOIN lw_sessions AS h ON h.`key` = x.`key`"
+        " WHERE g.session_id IN $1[]"
+    )
     KEYS: str = "SELECT session_id, `key` FROM lw_sessions WHERE session_id IN $1[]"
     INSERT_SESSION: str = (
         "INSERT INTO lw_sessions (session_id, position, inbox_seq, agent_name, kind, parent_id, lifecycle, title,"
-        " min_format, status, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+        " min_format, status, created_at, updated_at, base_id, base_position)"
+        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
     )
     INSERT_RECORD: str = "INSERT INTO lw_records VALUES ($1, $2, $3, $4, $5, $6)"
     MOVE_HEAD: str = (
@@ -212,6 +248,25 @@ class MysqlStatements(Struct, frozen=True):
         " calls = $19, estimated = $20 WHERE `key` = $21"
     )
     ORPHAN: str = "UPDATE lw_sessions SET parent_id = NULL WHERE `key` = $1"
+    REBASE: str = "UPDATE lw_sessions SET base_id = $1, base_position = $2 WHERE `key` = $3"
+    COPY_RECORDS: str = (
+        "INSERT INTO lw_records SELECT $1, position, kind, version, at, body FROM lw_records"
+        " WHERE `key` = $2 AND position >= $3 AND position < $4"
+    )
+    SHARE_ARTIFACTS: str = (
+        "INSERT IGNORE INTO lw_artifact_shares SELECT id, $1 FROM lw_artifacts"
+        " WHERE complete = 1 AND `key` <> $1 AND artifact_id IN $2[]"
+    )
+    # Artifacts of sessions that went, each with one of those that hold it as well.
+    HEIRS: str = (
+        "SELECT a.id, min(x.`key`) FROM lw_artifacts AS a JOIN lw_artifact_shares AS x ON x.id = a.id"
+        " JOIN lw_sessions AS h ON h.`key` = x.`key` WHERE a.`key` IN $1[] GROUP BY a.id"
+    )
+    PASS_ON: str = (
+        "UPDATE lw_artifacts AS a JOIN lw_sessions AS h ON h.`key` = $2"
+        " SET a.`key` = h.`key`, a.session_id = h.session_id WHERE a.id = $1"
+    )
+    DROP_SHARE: str = "DELETE FROM lw_artifact_shares WHERE id = $1 AND `key` = $2"
     BURY: str = (
         "INSERT INTO lw_tombstones (session_id, `key`)"
         " SELECT session_id, `key` FROM lw_sessions WHERE session_id IN $1[]"
@@ -243,7 +298,15 @@ class MysqlStatements(Struct, frozen=True):
     )
 
     # --- reading -------------------------------------------------------------------------------------------------------
-    HEAD: str = "SELECT `key`, position FROM lw_sessions WHERE session_id = $1"
+    HEAD: str = "SELECT `key`, position, base_id, base_position FROM lw_sessions WHERE session_id = $1"
+    CHAIN: str = (
+        "WITH RECURSIVE links AS ("
+        " SELECT session_id, `key`, position, base_id, base_position, 1 AS depth FROM lw_sessions WHERE session_id = $1"
+        " UNION ALL SELECT b.session_id, b.`key`, b.position, b.base_id, b.base_position, c.depth + 1"
+        " FROM links AS c JOIN lw_sessions AS b ON b.session_id = c.base_id"
+        " WHERE c.base_position > $2 AND c.depth < 500"
+        ") SELECT session_id, `key`, position, base_id, base_position FROM links ORDER BY depth"
+    )
     HEAD_AND_LEFT: str = f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE s.session_id = $1"
     RECORDS: str = (
         "SELECT position, kind, version, at, body FROM lw_records"
@@ -297,6 +360,7 @@ class MysqlStatements(Struct, frozen=True):
     UNSWEPT: str = "SELECT session_id, `key` FROM lw_tombstones WHERE swept = 0 LIMIT 1"
     SWEPT: str = "UPDATE lw_tombstones SET swept = 1 WHERE session_id = $1"
     SWEEP: tuple[str, ...] = (
+        "DELETE FROM lw_artifact_shares WHERE `key` = $1",
         "DELETE FROM lw_records WHERE `key` = $1 LIMIT 500",
         "DELETE FROM lw_inbox WHERE `key` = $1 LIMIT 500",
         "DELETE FROM lw_timers WHERE `key` = $1",
@@ -313,8 +377,14 @@ class MysqlStatements(Struct, frozen=True):
     GAPS: str = (
         "SELECT s.session_id, s.position, count(r.position), min(r.position), max(r.position)"
         " FROM lw_sessions AS s LEFT JOIN lw_records AS r ON r.`key` = s.`key` GROUP BY s.`key`"
-        " HAVING count(r.position) <> s.position"
-        " OR (s.position > 0 AND (min(r.position) <> 0 OR max(r.position) <> s.position - 1))"
+        " HAVING count(r.position) <> s.position - coalesce(max(s.base_position), 0)"
+        " OR (s.position > coalesce(max(s.base_position), 0)"
+        " AND (min(r.position) <> coalesce(max(s.base_position), 0) OR max(r.position) <> s.position - 1))"
+    )
+    FORKS_ASTRAY: str = (
+        "SELECT f.session_id, f.base_id, f.base_position FROM lw_sessions AS f"
+        " LEFT JOIN lw_sessions AS b ON b.session_id = f.base_id WHERE f.base_id IS NOT NULL"
+        " AND (b.`key` IS NULL OR f.base_position > b.position OR f.base_position <= coalesce(b.base_position, 0))"
     )
     HEADS_ASTRAY: str = (
         "SELECT session_id FROM lw_sessions AS s WHERE window_start > position OR checkpoint >= position"
@@ -334,7 +404,8 @@ class MysqlStatements(Struct, frozen=True):
         " (SELECT count(*) FROM lw_timers WHERE paused = 0), (SELECT count(*) FROM lw_timers WHERE paused <> 0),"
         " (SELECT count(*) FROM lw_artifacts WHERE complete = 1),"
         " (SELECT CAST(coalesce(sum(size), 0) AS SIGNED) FROM lw_artifacts WHERE complete = 1),"
-        " (SELECT count(*) FROM lw_tombstones), (SELECT max(version) FROM lw_schema)"
+        " (SELECT count(*) FROM lw_tombstones), (SELECT count(*) FROM lw_sessions WHERE base_id IS NOT NULL),"
+        " (SELECT max(version) FROM lw_schema)"
     )
     DISK: str = (
         "SELECT CAST(coalesce(sum(data_length + index_length), 0) AS SIGNED), CAST(coalesce(sum(data_free), 0) AS SIGNED)"
@@ -349,7 +420,8 @@ class MysqlStatements(Struct, frozen=True):
     STAMP_ARTIFACTS: str = f"UPDATE lw_artifacts SET created_at = {_NOW} WHERE created_at IS NULL"
     OLD_ARTIFACTS: str = (
         "SELECT a.id, a.artifact_id, s.session_id, s.`key`, s.position, a.complete FROM lw_artifacts AS a"
-        " JOIN lw_sessions AS s ON s.`key` = a.`key` WHERE a.created_at < $1 ORDER BY s.`key`"
+        " JOIN lw_sessions AS s ON s.`key` = a.`key` WHERE a.created_at < $1"
+        " AND NOT EXISTS (SELECT 1 FROM lw_artifact_shares AS x WHERE x.id = a.id) ORDER BY s.`key`"
     )
     NAMING_ARTIFACTS: str = (
         "SELECT body FROM lw_records WHERE `key` = $1 AND position >= $2 AND position < $3"
@@ -361,7 +433,10 @@ class MysqlStatements(Struct, frozen=True):
         " UNION ALL SELECT 1 FROM lw_inbox WHERE `key` = $1 AND position IS NULL AND locate($3, body) > 0"
         " UNION ALL SELECT 1 FROM lw_timers WHERE `key` = $1 AND locate($3, body) > 0"
     )
-    HIDE_ARTIFACT: str = "UPDATE lw_artifacts SET complete = 0 WHERE id = $1 AND created_at < $2"
+    HIDE_ARTIFACT: str = (
+        "UPDATE lw_artifacts SET complete = 0 WHERE id = $1 AND created_at < $2"
+        " AND NOT EXISTS (SELECT 1 FROM lw_artifact_shares AS x WHERE x.id = lw_artifacts.id)"
+    )
     # Under its lock, so that whoever puts it again waits until this batch of its rows is gone.
     HIDDEN_LOCKED: str = "SELECT 1 FROM lw_artifacts WHERE id = $1 AND complete = 0 AND created_at < $2 FOR UPDATE"
     SWEEP_HIDDEN_ROWS: str = "DELETE FROM lw_artifact_rows WHERE id = $1 LIMIT 100"
@@ -374,6 +449,8 @@ class MysqlStatements(Struct, frozen=True):
     KNOWN_ITEMS: str = "SELECT item_id, position FROM lw_inbox WHERE `key` = $1 AND position IS NOT NULL"
     TIMERS: str = "SELECT timer_id, due_at, body, paused FROM lw_timers WHERE `key` = $1"
     ARTIFACTS_OF: str = (
-        "SELECT artifact_id, session_id, media_type, size, digest FROM lw_artifacts WHERE `key` = $1 AND complete = 1"
+        "SELECT artifact_id, session_id, media_type, size, digest FROM lw_artifacts WHERE complete = 1 AND (`key` = $1"
+        " OR id IN (SELECT id FROM lw_artifact_shares WHERE `key` = $1) OR artifact_id IN $2[])"
     )
+    OWNERS_OF: str = "SELECT session_id FROM lw_artifacts WHERE artifact_id IN $1[]"
     RESTORE_TIMER: str = "INSERT INTO lw_timers (`key`, timer_id, due_at, body, paused) VALUES ($1, $2, $3, $4, $5)"

@@ -92,9 +92,12 @@ CREATE TABLE IF NOT EXISTS lw_sessions (
     parent_id text COLLATE "C",
     lifecycle text NOT NULL,
     title text NOT NULL,
-    created_at double precision NOT NULL
+    created_at double precision NOT NULL,
+    base_id text COLLATE "C",
+    base_position bigint
 ) WITH (fillfactor = 50);
 CREATE INDEX IF NOT EXISTS lw_sessions_parent ON lw_sessions (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS lw_sessions_base ON lw_sessions (base_id) WHERE base_id IS NOT NULL;
 CREATE TABLE IF NOT EXISTS lw_records (
     key bigint NOT NULL,
     position bigint NOT NULL,
@@ -137,6 +140,8 @@ CREATE TABLE IF NOT EXISTS lw_artifacts (
 );
 CREATE INDEX IF NOT EXISTS lw_artifacts_session ON lw_artifacts (key);
 CREATE TABLE IF NOT EXISTS lw_artifact_rows (id bigint NOT NULL, n integer NOT NULL, data bytea NOT NULL, PRIMARY KEY (id, n));
+CREATE TABLE IF NOT EXISTS lw_artifact_shares (id bigint NOT NULL, key bigint NOT NULL, PRIMARY KEY (id, key));
+CREATE INDEX IF NOT EXISTS lw_artifact_shares_session ON lw_artifact_shares (key);
 CREATE TABLE IF NOT EXISTS lw_tombstones (
     session_id text COLLATE "C" NOT NULL PRIMARY KEY,
     key bigint NOT NULL,
@@ -162,11 +167,22 @@ _MIGRATIONS: Final = (
             ),
         ),
     ),
+    Migration(
+        version=3,
+        before=(
+            SchemaStep(
+                'ALTER TABLE lw_sessions ADD COLUMN base_id text COLLATE "C"', _HAS.format("lw_sessions", "base_id")
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN base_position bigint", _HAS.format("lw_sessions", "base_position")
+            ),
+        ),
+    ),
 )
 
 _WORDS: Final = SchemaWords(
     ddl=_DDL,
-    version=2,
+    version=3,
     new=(
         "INSERT INTO lw_schema (version, created_at, cleaned_at)"
         f" SELECT {{version}}, {_NOW}, {_NOW} WHERE NOT EXISTS (SELECT 1 FROM lw_schema)"
@@ -219,10 +235,17 @@ class PostgresStatements(Struct, frozen=True):
     )
     WAITING_IDS: str = f"SELECT {_ITEM} FROM lw_inbox AS i WHERE i.key = $1 AND i.position IS NULL ORDER BY i.seq"
     CHILDREN: str = "SELECT session_id FROM lw_sessions WHERE parent_id = ANY($1::text[])"
+    READERS: str = (
+        "SELECT session_id FROM lw_sessions WHERE base_id = ANY($1::text[])"
+        " UNION SELECT h.session_id FROM lw_sessions AS g JOIN lw_artifacts AS a ON a.key = g.key"
+        " JOIN lw_artifact_shares AS x ON x.id = a.id JOIN lw_sessions AS h ON h.key = x.key"
+        " WHERE g.session_id = ANY($1::text[])"
+    )
     KEYS: str = "SELECT session_id, key FROM lw_sessions WHERE session_id = ANY($1::text[])"
     INSERT_SESSION: str = (
         "INSERT INTO lw_sessions (session_id, position, inbox_seq, agent_name, kind, parent_id, lifecycle, title,"
-        " min_format, status, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+        " min_format, status, created_at, updated_at, base_id, base_position)"
+        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
     )
     INSERT_RECORD: str = "INSERT INTO lw_records VALUES ($1, $2, $3, $4, $5, $6)"
     MOVE_HEAD: str = (
@@ -232,6 +255,25 @@ class PostgresStatements(Struct, frozen=True):
         " calls = $19, estimated = $20 WHERE key = $21"
     )
     ORPHAN: str = "UPDATE lw_sessions SET parent_id = NULL WHERE key = $1"
+    REBASE: str = "UPDATE lw_sessions SET base_id = $1, base_position = $2 WHERE key = $3"
+    COPY_RECORDS: str = (
+        "INSERT INTO lw_records SELECT $1::bigint, position, kind, version, at, body FROM lw_records"
+        " WHERE key = $2 AND position >= $3 AND position < $4"
+    )
+    SHARE_ARTIFACTS: str = (
+        "INSERT INTO lw_artifact_shares SELECT id, $1::bigint FROM lw_artifacts"
+        " WHERE complete = 1 AND key <> $1 AND artifact_id = ANY($2::text[]) ON CONFLICT DO NOTHING"
+    )
+    # Artifacts of sessions that went, each with one of those that hold it as well.
+    HEIRS: str = (
+        "SELECT a.id, min(x.key) FROM lw_artifacts AS a JOIN lw_artifact_shares AS x ON x.id = a.id"
+        " JOIN lw_sessions AS h ON h.key = x.key WHERE a.key = ANY($1::bigint[]) GROUP BY a.id"
+    )
+    PASS_ON: str = (
+        "UPDATE lw_artifacts SET key = h.key, session_id = h.session_id FROM lw_sessions AS h"
+        " WHERE lw_artifacts.id = $1 AND h.key = $2"
+    )
+    DROP_SHARE: str = "DELETE FROM lw_artifact_shares WHERE id = $1 AND key = $2"
     BURY: str = (
         "INSERT INTO lw_tombstones (session_id, key)"
         " SELECT session_id, key FROM lw_sessions WHERE session_id = ANY($1::text[])"
@@ -266,7 +308,15 @@ class PostgresStatements(Struct, frozen=True):
     )
 
     # --- reading -------------------------------------------------------------------------------------------------------
-    HEAD: str = "SELECT key, position FROM lw_sessions WHERE session_id = $1"
+    HEAD: str = "SELECT key, position, base_id, base_position FROM lw_sessions WHERE session_id = $1"
+    CHAIN: str = (
+        "WITH RECURSIVE links AS ("
+        " SELECT session_id, key, position, base_id, base_position, 1 AS depth FROM lw_sessions WHERE session_id = $1"
+        " UNION ALL SELECT b.session_id, b.key, b.position, b.base_id, b.base_position, c.depth + 1"
+        " FROM links AS c JOIN lw_sessions AS b ON b.session_id = c.base_id"
+        " WHERE c.base_position > $2::bigint AND c.depth < 500"
+        ") SELECT session_id, key, position, base_id, base_position FROM links ORDER BY depth"
+    )
     HEAD_AND_LEFT: str = f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE s.session_id = $1"
     RECORDS: str = (
         "SELECT position, kind, version, at, body FROM lw_records"
@@ -319,6 +369,7 @@ class PostgresStatements(Struct, frozen=True):
     UNSWEPT: str = "SELECT session_id, key FROM lw_tombstones WHERE swept = 0 LIMIT 1"
     SWEPT: str = "UPDATE lw_tombstones SET swept = 1 WHERE session_id = $1"
     SWEEP: tuple[str, ...] = (
+        "DELETE FROM lw_artifact_shares WHERE key = $1",
         "DELETE FROM lw_records WHERE key = $1 AND position IN (SELECT position FROM lw_records WHERE key = $1 LIMIT 500)",
         "DELETE FROM lw_inbox WHERE key = $1 AND item_id IN (SELECT item_id FROM lw_inbox WHERE key = $1 LIMIT 500)",
         "DELETE FROM lw_timers WHERE key = $1",
@@ -334,8 +385,14 @@ class PostgresStatements(Struct, frozen=True):
     GAPS: str = (
         "SELECT s.session_id, s.position, count(r.position), min(r.position), max(r.position)"
         " FROM lw_sessions AS s LEFT JOIN lw_records AS r ON r.key = s.key GROUP BY s.key"
-        " HAVING count(r.position) <> s.position"
-        " OR (s.position > 0 AND (min(r.position) <> 0 OR max(r.position) <> s.position - 1))"
+        " HAVING count(r.position) <> s.position - coalesce(s.base_position, 0)"
+        " OR (s.position > coalesce(s.base_position, 0)"
+        " AND (min(r.position) <> coalesce(s.base_position, 0) OR max(r.position) <> s.position - 1))"
+    )
+    FORKS_ASTRAY: str = (
+        "SELECT f.session_id, f.base_id, f.base_position FROM lw_sessions AS f"
+        " LEFT JOIN lw_sessions AS b ON b.session_id = f.base_id WHERE f.base_id IS NOT NULL"
+        " AND (b.key IS NULL OR f.base_position > b.position OR f.base_position <= coalesce(b.base_position, 0))"
     )
     HEADS_ASTRAY: str = (
         "SELECT session_id FROM lw_sessions AS s WHERE window_start > position OR checkpoint >= position"
@@ -354,7 +411,8 @@ class PostgresStatements(Struct, frozen=True):
         " (SELECT count(*) FROM lw_timers WHERE paused = 0), (SELECT count(*) FROM lw_timers WHERE paused <> 0),"
         " (SELECT count(*) FROM lw_artifacts WHERE complete = 1),"
         " (SELECT coalesce(sum(size), 0)::bigint FROM lw_artifacts WHERE complete = 1),"
-        " (SELECT count(*) FROM lw_tombstones), (SELECT max(version) FROM lw_schema)"
+        " (SELECT count(*) FROM lw_tombstones), (SELECT count(*) FROM lw_sessions WHERE base_id IS NOT NULL),"
+        " (SELECT max(version) FROM lw_schema)"
     )
     DISK: str = (
         "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint, 0 FROM pg_class AS c"
@@ -368,7 +426,8 @@ class PostgresStatements(Struct, frozen=True):
     STAMP_ARTIFACTS: str = f"UPDATE lw_artifacts SET created_at = {_NOW} WHERE created_at IS NULL"
     OLD_ARTIFACTS: str = (
         "SELECT a.id, a.artifact_id, s.session_id, s.key, s.position, a.complete FROM lw_artifacts AS a"
-        " JOIN lw_sessions AS s ON s.key = a.key WHERE a.created_at < $1 ORDER BY s.key"
+        " JOIN lw_sessions AS s ON s.key = a.key WHERE a.created_at < $1"
+        " AND NOT EXISTS (SELECT 1 FROM lw_artifact_shares AS x WHERE x.id = a.id) ORDER BY s.key"
     )
     NAMING_ARTIFACTS: str = "SELECT body FROM lw_records WHERE key = $1 AND position >= $2 AND position < $3 AND position('art_'::bytea IN body) > 0"
     # Whether a record from position $2 on, a waiting item or a timer of session $1 names $3.
@@ -377,7 +436,10 @@ class PostgresStatements(Struct, frozen=True):
         " UNION ALL SELECT 1 FROM lw_inbox WHERE key = $1 AND position IS NULL AND position($3::bytea IN body) > 0"
         " UNION ALL SELECT 1 FROM lw_timers WHERE key = $1 AND position($3::bytea IN body) > 0"
     )
-    HIDE_ARTIFACT: str = "UPDATE lw_artifacts SET complete = 0 WHERE id = $1 AND created_at < $2"
+    HIDE_ARTIFACT: str = (
+        "UPDATE lw_artifacts SET complete = 0 WHERE id = $1 AND created_at < $2"
+        " AND NOT EXISTS (SELECT 1 FROM lw_artifact_shares AS x WHERE x.id = lw_artifacts.id)"
+    )
     # Under its lock, so that whoever puts it again waits until this batch of its rows is gone.
     HIDDEN_LOCKED: str = "SELECT 1 FROM lw_artifacts WHERE id = $1 AND complete = 0 AND created_at < $2 FOR UPDATE"
     SWEEP_HIDDEN_ROWS: str = (
@@ -392,6 +454,8 @@ class PostgresStatements(Struct, frozen=True):
     KNOWN_ITEMS: str = "SELECT item_id, position FROM lw_inbox WHERE key = $1 AND position IS NOT NULL"
     TIMERS: str = "SELECT timer_id, due_at, body, paused FROM lw_timers WHERE key = $1"
     ARTIFACTS_OF: str = (
-        "SELECT artifact_id, session_id, media_type, size, digest FROM lw_artifacts WHERE key = $1 AND complete = 1"
+        "SELECT artifact_id, session_id, media_type, size, digest FROM lw_artifacts WHERE complete = 1 AND (key = $1"
+        " OR id IN (SELECT id FROM lw_artifact_shares WHERE key = $1) OR artifact_id = ANY($2::text[]))"
     )
+    OWNERS_OF: str = "SELECT session_id FROM lw_artifacts WHERE artifact_id = ANY($1::text[])"
     RESTORE_TIMER: str = "INSERT INTO lw_timers (key, timer_id, due_at, body, paused) VALUES ($1, $2, $3, $4, $5)"

@@ -45,6 +45,7 @@ from .server_batch import (
     Fate,
     Needs,
     ServerOffer,
+    needs_of_deletion,
     needs_of_item,
     needs_of_session,
     needs_of_transition,
@@ -211,8 +212,8 @@ class ServerStore(ServerUpkeep):
         return self._read(lambda reads: reads.problems())
 
     async def delete(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> int:
-        """See `StoreAdmin.delete`. There are no forks here yet, and so nothing is copied."""
-        needs = Needs(sessions={session_id}, families={session_id})
+        """See `StoreAdmin.delete`. What forks get is copied in the one transaction, whatever the size."""
+        needs = needs_of_deletion(session_id)
         count: int = await self._offer(
             session_id, lambda rules: rules.delete(session_id, cascade, copy_to_forks), needs
         )
@@ -300,7 +301,7 @@ class ServerStore(ServerUpkeep):
                 continue
             batch: list[ServerOffer] = []
             while self._queue and len(batch) < LARGEST_BATCH and isinstance(one := self._queue[0], ServerOffer):
-                if batch and (one.work or batch[0].work):
+                if batch and (one.needs.alone or batch[0].needs.alone):
                     break
                 batch.append(one)
                 self._queue.popleft()

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field, structs
 
-from ..model.errors import ConfigError, LoopwrightError
+from ..model.errors import LoopwrightError
 from ..ports.store import (
     CreateSession,
     DropSession,
@@ -31,8 +31,9 @@ from ..ports.store import (
     TakeItems,
     Transition,
 )
-from . import ownership
-from .derived import head_of
+from . import ownership, server_forks
+from .derived import KEY_AT, head_of
+from .forks import JournalPlace, parts
 from .memory_data import WAITING, SessionData, SharedData
 from .memory_rules import MemoryRules
 from .server_dialect import ServerConnection, Statements
@@ -53,6 +54,10 @@ class Needs(Struct):
     """Sessions that may be dropped with their descendants."""
     timers: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """(session id, timer id) whose time matters."""
+    bases: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """(session id, position) that a fork is to begin at."""
+    alone: bool = False
+    """In a batch of its own: what fails in it fails alone, and the rows that it copies are all in the tables."""
 
 
 class ServerRules(MemoryRules):
@@ -102,7 +107,7 @@ class ServerOffer:
 
     @property
     def work(self) -> RunInside | None:
-        """What a tool does in the transaction; such an offer is a batch of its own, so that it fails alone."""
+        """What a tool does in the transaction."""
         for op in self.ops:
             if isinstance(op, RunInside):
                 return op
@@ -111,8 +116,14 @@ class ServerOffer:
 
 def needs_of_session(session: NewSession) -> Needs:
     """Of `create`."""
-    _check_whole(session)
-    return Needs(sessions={session.session_id})
+    needs = Needs(sessions={session.session_id})
+    _add_base(needs, session)
+    return needs
+
+
+def needs_of_deletion(session_id: str) -> Needs:
+    """Of `delete`."""
+    return Needs(sessions={session_id}, families={session_id}, alone=True)
 
 
 def needs_of_transition(transition: Transition) -> Needs:
@@ -140,8 +151,8 @@ def _needs_of_ops(session_id: str, ops: tuple[Op, ...]) -> Needs:
                 needs.sessions.add(target)
                 needs.items.add((target, item.item_id))
             case CreateSession(session):
-                _check_whole(session)
                 needs.sessions.add(session.session_id)
+                _add_base(needs, session)
             case DropSession(child):
                 needs.sessions.add(child)
                 needs.families.add(child)
@@ -149,16 +160,15 @@ def _needs_of_ops(session_id: str, ops: tuple[Op, ...]) -> Needs:
                 if isinstance(op, DropTimer) and op.due_at is not None:
                     needs.timers.add((session_id, timer_id))
             case RunInside():
-                pass
+                needs.alone = True
     return needs
 
 
-def _check_whole(session: NewSession) -> None:
+def _add_base(needs: Needs, session: NewSession) -> None:
     if session.base is not None:
-        raise ConfigError(
-            f"session {session.base.session_id!r} cannot be forked: not on database servers in this version; nothing was"
-            " stored; fork in a SQLite file"
-        )
+        needs.sessions.add(session.base.session_id)
+        needs.bases.add((session.base.session_id, session.base.position))
+        needs.alone = True
 
 
 class Fate(Enum):
@@ -193,6 +203,7 @@ class Batch:
             needs.inboxes |= offer.needs.inboxes
             needs.families |= offer.needs.families
             needs.timers |= offer.needs.timers
+            needs.bases |= offer.needs.bases
         await self._read(needs)
         return [self._applied(offer) for offer in offers]
 
@@ -201,8 +212,10 @@ class Batch:
         data, connection, sql = self._data, self._connection, self._sql
         gone = [id_ for id_ in self._before if id_ in data.gone]
         if gone:
+            await self._let_forks_have()
             await connection.run(sql.BURY, gone)
             await connection.run(sql.DELETE_SESSION, gone)
+            await server_forks.pass_on(connection, sql, [self._keys[id_] for id_ in gone])
         made = [one for id_, one in data.sessions.items() if id_ not in self._before]
         if made:
             await connection.run_many(sql.INSERT_SESSION, [new_row(one.head) for one in made])
@@ -276,12 +289,20 @@ class Batch:
 
     async def _read(self, needs: Needs) -> None:
         wanted = set(needs.sessions)
-        families = set(needs.families)
+        going, families = set(needs.families), set(needs.families)
         while families:
             rows = await self._connection.rows(self._sql.CHILDREN, sorted(families))
-            families = {row[0] for row in rows} - wanted
-            wanted |= families
+            families = {row[0] for row in rows} - going
+            going |= families
+        wanted |= going | await self._readers(going)
+        for base_id, position in needs.bases:
+            # Every link that `forks.rooted` may come to. Somebody else can only make the chain shorter meanwhile.
+            wanted |= (await server_forks.chain(self._connection, self._sql, base_id, position - 1)).keys()
         await self._read_heads(sorted(wanted))
+        # Who came to read them before they were locked. Not in the order of ids, which only then can make batches wait
+        # for each other; a server ends that, and this one is tried again.
+        if late := await self._readers(going) - wanted:
+            await self._read_heads(sorted(late))
         missing = [id_ for id_ in needs.sessions if id_ not in self._data.sessions]
         if missing:
             self._data.gone.update(row[0] for row in await self._connection.rows(self._sql.GONE, missing))
@@ -292,6 +313,29 @@ class Batch:
         await self._read_items(needs)
         await self._read_timers(needs)
 
+    async def _readers(self, going: set[str]) -> set[str]:
+        if not going:
+            return set()
+        return {row[0] for row in await self._connection.rows(self._sql.READERS, sorted(going))}
+
+    async def _let_forks_have(self) -> None:
+        """What lies between a fork's base before and its base now was read of sessions that go: those rows are copied.
+
+        The rules, which see heads without records, have moved the base; see `Needs.alone`.
+        """
+
+        def find(session_id: str) -> JournalPlace[int]:
+            head, _ = self._before[session_id]
+            return JournalPlace(self._keys[session_id], head.position, head.base)
+
+        for session_id, one in self._data.sessions.items():
+            place = find(session_id) if session_id in self._before else None
+            if place is None or place.base is None or place.base == one.head.base:
+                continue
+            first = 0 if one.head.base is None else one.head.base.position
+            copied = parts(place, first, place.base.position, find)
+            await server_forks.let_have(self._connection, self._sql, place.key, copied, one.head.base)
+
     async def _read_heads(self, session_ids: Sequence[str]) -> None:
         # In the order of their ids, as everybody locks them: two batches cannot wait for each other.
         for *row, token in await self._connection.rows(self._sql.HEADS_LOCKED, session_ids):
@@ -299,7 +343,7 @@ class Batch:
             held = bytes(token) if token is not None else b""
             self._data.sessions[head.session_id] = SessionData(head, held)
             self._before[head.session_id] = (head, held)
-            self._keys[head.session_id] = row[-1]
+            self._keys[head.session_id] = row[KEY_AT]
             self._known_items[head.session_id] = {}
 
     async def _read_items(self, needs: Needs) -> None:
@@ -415,4 +459,5 @@ def new_row(head: Head) -> tuple[Any, ...]:
         head.status,
         head.created_at,
         head.updated_at,
+        *((None, None) if head.base is None else (head.base.session_id, head.base.position)),
     )

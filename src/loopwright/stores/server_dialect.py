@@ -138,11 +138,19 @@ class Statements(Protocol):
     ITEMS: str
     WAITING_IDS: str
     CHILDREN: str
+    READERS: str
+    """Who reads the journals of these sessions or holds their artifacts as well."""
     KEYS: str
     INSERT_SESSION: str
     INSERT_RECORD: str
     MOVE_HEAD: str
     ORPHAN: str
+    REBASE: str
+    COPY_RECORDS: str
+    SHARE_ARTIFACTS: str
+    HEIRS: str
+    PASS_ON: str
+    DROP_SHARE: str
     BURY: str
     DELETE_SESSION: str
     INSERT_ITEM: str
@@ -157,6 +165,8 @@ class Statements(Protocol):
     FORGET_OWNER: str
     FORGET_OWNERS: str
     HEAD: str
+    CHAIN: str
+    """A session and the links below it that have positions from one on; not more links than servers follow at once."""
     HEAD_AND_LEFT: str
     RECORDS: str
     WAITING: str
@@ -177,6 +187,7 @@ class Statements(Protocol):
     SWEPT: str
     LEFT_OVER: tuple[str, ...]
     GAPS: str
+    FORKS_ASTRAY: str
     HEADS_ASTRAY: str
     STRAYS: str
     FIGURES: str
@@ -197,6 +208,7 @@ class Statements(Protocol):
     KNOWN_ITEMS: str
     TIMERS: str
     ARTIFACTS_OF: str
+    OWNERS_OF: str
     RESTORE_TIMER: str
 
 

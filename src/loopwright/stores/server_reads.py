@@ -13,8 +13,9 @@ from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptE
 from ..ports.artifact import Artifact
 from ..ports.store import Claimable, ClaimQuery, DueTimer, Head, InboxItem, Lookup, SessionQuery, StoredRecord
 from ..ports.store_admin import StoreProblem, UncertainCall
-from . import ownership
-from .derived import head_of
+from . import ownership, server_forks
+from .derived import KEY_AT, head_of
+from .forks import JournalPlace
 from .ledger import LEDGER_KINDS, uncertain_calls
 from .server_dialect import ServerConnection, Statements
 from .slices import bytes_of, rows_of
@@ -41,11 +42,13 @@ class ServerReads:
         """See `Store.read`."""
 
         async def read() -> Sequence[StoredRecord]:
-            key, position = await self._key_and_position(session_id)
+            place = await self.place(session_id)
             start = max(after, 0)
-            stop = position if limit is None else min(position, start + limit)
-            rows = await self._connection.rows(self._sql.RECORDS, key, start, stop) if start < stop else ()
-            found = [StoredRecord(at, kind, version, when, bytes(body)) for at, kind, version, when, body in rows]
+            stop = place.position if limit is None else min(place.position, start + limit)
+            found: list[StoredRecord] = []
+            for part in await server_forks.parts_of(self._connection, self._sql, place, start, stop):
+                rows = await self._connection.rows(self._sql.RECORDS, part.key, part.start, part.stop)
+                found += [StoredRecord(at, kind, version, when, bytes(body)) for at, kind, version, when, body in rows]
             if len(found) != max(stop - start, 0) or (found and found[0].position != start):
                 raise StoreCorruptError(
                     f"journal of session {session_id!r} has {len(found)} of the records {start} to {stop - 1};"
@@ -69,6 +72,13 @@ class ServerReads:
             found = await self._connection.rows(self._sql.ITEM_POSITION, key, item_id)
             position = found[0][0] if found else None
         return Lookup(head, tuple(items), position), key
+
+    async def place(self, session_id: str) -> JournalPlace[int]:
+        """Where a session's own records are. Raises `SessionNotFoundError`, `SessionGoneError`."""
+        rows = await self._connection.rows(self._sql.HEAD, session_id)
+        if not rows:
+            await self._missing(session_id)
+        return server_forks.as_place(*rows[0])
 
     async def heads(self, query: SessionQuery) -> Sequence[Head]:
         """See `Store.list`."""
@@ -127,6 +137,9 @@ class ServerReads:
         for (session_id,) in await self._connection.rows(self._sql.HEADS_ASTRAY):
             what = "window start, checkpoint or inbox count of the head do not fit its journal"
             found.append(StoreProblem(session_id, what, todo))
+        for session_id, base_id, base_position in await self._connection.rows(self._sql.FORKS_ASTRAY):
+            what = f"it is a fork, and session {base_id} has not the records before {base_position} that it reads of it"
+            found.append(StoreProblem(session_id, what, "restore a backup"))
         for (count,) in await self._connection.rows(self._sql.STRAYS):
             if count:
                 what = f"{count} records belong to no session"
@@ -139,18 +152,12 @@ class ServerReads:
         rows = await self._connection.rows(self._sql.HEAD_AND_LEFT, session_id)
         if not rows:
             await self._missing(session_id)
-        return self._head_of(rows[0]), rows[0][-2]
+        return self._head_of(rows[0]), rows[0][KEY_AT]
 
     def _head_of(self, row: Sequence[Any]) -> Head:
         """A head from `HEAD_COLUMNS` and how long its owner is still alive."""
         *columns, left = row
         return head_of(columns, lambda owner: 0.0 if ownership.is_abandoned(owner) else max(left or 0.0, 0.0))
-
-    async def _key_and_position(self, session_id: str) -> tuple[int, int]:
-        rows = await self._connection.rows(self._sql.HEAD, session_id)
-        if not rows:
-            await self._missing(session_id)
-        return rows[0][0], rows[0][1]
 
     async def _missing(self, session_id: str) -> None:
         if await self._connection.rows(self._sql.GONE, [session_id]):

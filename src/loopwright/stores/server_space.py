@@ -14,16 +14,14 @@ from msgspec import Struct
 
 from ..model.errors import StoreError
 from ..ports.store_upkeep import Reclaimed, StoreFigures
-from .references import artifact_ids_in
+from . import server_forks
+from .forks import JournalPart
 from .server_dialect import ServerConnection, Statements
 from .server_line import transaction
 from .server_reads import ServerReads
 
-_COUNTS: Final = StoreFigures.__struct_fields__[:9]
+_COUNTS: Final = StoreFigures.__struct_fields__[:10]
 """What `Statements.FIGURES` answers, in its order; then comes the version."""
-
-_PAGE: Final = 1000
-"""Records whose bodies are looked through at once."""
 
 
 class SpareArtifact(Struct, frozen=True):
@@ -60,12 +58,8 @@ async def spare_artifacts(connection: ServerConnection, sql: Statements, older_t
     found: list[SpareArtifact] = []
     for _, group in groupby(old, lambda one: one.key):
         of_session = list(group)
-        named: set[str] = set()
-        # Page by page: all bodies of a long session at once might not fit into memory.
-        for start in range(0, of_session[0].position, _PAGE):
-            stop = min(start + _PAGE, of_session[0].position)
-            for (body,) in await connection.rows(sql.NAMING_ARTIFACTS, of_session[0].key, start, stop):
-                named |= artifact_ids_in(bytes(body))
+        own = JournalPart(of_session[0].key, 0, of_session[0].position)
+        named = await server_forks.names_in(connection, sql, [own])
         found += [one for one in of_session if not one.complete or one.artifact_id not in named]
     return found
 

@@ -7,12 +7,16 @@ Read next: `server_reads.py`, `server_batch.py` for the rows of a head.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from msgspec import structs
 
 from ..model.errors import InvariantError, SessionExistsError, StoreUnavailableError
 from ..ports.artifact import Artifact
 from ..ports.store import Head
 from ..ports.store_transfer import Inventory, KnownItem, SessionImage, StoredTimer
+from . import server_forks
 from .derived import head_of
 from .memory_data import SessionData
 from .server_batch import moved_row, new_row
@@ -33,7 +37,8 @@ async def inventory(connection: ServerConnection, sql: Statements, session_id: s
             StoredTimer(timer_id, due_at, bytes(body), bool(paused))
             for timer_id, due_at, body, paused in await connection.rows(sql.TIMERS, key)
         ]
-        artifacts = [Artifact(*row) for row in await connection.rows(sql.ARTIFACTS_OF, key)]
+        before = await server_forks.names_before(connection, sql, await reads.place(session_id))
+        artifacts = [Artifact(*row) for row in await connection.rows(sql.ARTIFACTS_OF, key, sorted(before))]
         # Ordered here: ids with odd characters are written otherwise in the tables.
         return Inventory(
             found.head,
@@ -48,11 +53,11 @@ async def inventory(connection: ServerConnection, sql: Statements, session_id: s
 
 async def restore(image: SessionImage, asked: list[Head], sql: Statements, connection: ServerConnection) -> Head:
     """See `StoreTransfer.restore`. `asked` is kept from one try to the next: a commit whose answer was lost stands in it."""
-    head = structs.replace(image.inventory.head, owner=None, expires_in_s=0.0)
+    head = structs.replace(image.inventory.head, owner=None, expires_in_s=0.0, base=None)
     async with transaction(connection, sql.BEGIN_DURABLE, sql):
-        there = await connection.rows(sql.HEADS_LOCKED, [head.session_id])
+        there = await _locked(image, sql, connection)
         if there and asked:
-            if head_of(there[0][:-1], lambda _: 0.0) == head:
+            if head_of(there[0], lambda _: 0.0) == head:
                 return head
             raise StoreUnavailableError(
                 f"the connection was lost while session {head.session_id!r} was restored, and others wrote meanwhile;"
@@ -63,6 +68,25 @@ async def restore(image: SessionImage, asked: list[Head], sql: Statements, conne
         await _insert(image, head, sql, connection)
         asked.append(head)
     return head
+
+
+async def _locked(image: SessionImage, sql: Statements, connection: ServerConnection) -> Sequence[Sequence[Any]]:
+    """The row of the session's head, if it is there. Under lock, with those who have the artifacts already: nobody takes
+    one away before it is shared."""
+    names = [artifact.artifact_id for artifact in image.inventory.artifacts]
+    session_id = image.inventory.head.session_id
+    rows: list[Sequence[Any]] = []
+    held, wanted = set[str](), {session_id, *await _owners(names, sql, connection)}
+    while wanted - held:
+        rows += await connection.rows(sql.HEADS_LOCKED, sorted(wanted - held))
+        held |= wanted
+        # Asked again: an artifact may have been passed on while its owner was waited for.
+        wanted |= await _owners(names, sql, connection)
+    return [row for row in rows if row[0] == session_id]
+
+
+async def _owners(names: Sequence[str], sql: Statements, connection: ServerConnection) -> set[str]:
+    return {row[0] for row in await connection.rows(sql.OWNERS_OF, names)} if names else set()
 
 
 async def _insert(image: SessionImage, head: Head, sql: Statements, connection: ServerConnection) -> None:
@@ -85,14 +109,23 @@ async def _insert(image: SessionImage, head: Head, sql: Statements, connection: 
     if timers:
         await connection.run_many(sql.RESTORE_TIMER, timers)
     for artifact, data in zip(whole.artifacts, image.artifact_data, strict=True):
-        await _insert_artifact(artifact, data, head, sql, connection)
+        await _insert_artifact(artifact, data, key, head, sql, connection)
 
 
 async def _insert_artifact(
-    artifact: Artifact, data: bytes, head: Head, sql: Statements, connection: ServerConnection
+    artifact: Artifact, data: bytes, key: int, head: Head, sql: Statements, connection: ServerConnection
 ) -> None:
     if await connection.rows(sql.ARTIFACT_STATE, artifact.artifact_id):
-        raise InvariantError(f"an artifact of session {head.session_id!r} has the id of another session's")
+        known = await ServerReads(connection, sql).artifact(artifact.artifact_id)
+        if known is None or known.digest != artifact.digest:
+            raise InvariantError(f"an artifact of session {head.session_id!r} has the id of another session's")
+        if not await connection.rows(sql.HEAD, known.session_id):
+            raise StoreUnavailableError(
+                f"artifact {artifact.artifact_id!r} is still there of session {known.session_id!r}, which was deleted;"
+                " nothing was stored; `loopwright db vacuum` removes what deletions left, then try again"
+            )
+        await connection.run(sql.SHARE_ARTIFACTS, key, [artifact.artifact_id])
+        return
     values = (artifact.artifact_id, head.session_id, artifact.media_type, artifact.size, artifact.digest)
     await connection.run(sql.BEGIN_ARTIFACT, *values)
     ((id_, _),) = await connection.rows(sql.ARTIFACT_STATE, artifact.artifact_id)

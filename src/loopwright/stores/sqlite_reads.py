@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..late import Late
 from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
@@ -16,7 +16,6 @@ from ..ports.store import (
     Claimable,
     ClaimQuery,
     DueTimer,
-    ForkPoint,
     Head,
     InboxItem,
     Lookup,
@@ -25,7 +24,7 @@ from ..ports.store import (
 )
 from . import ownership
 from . import sqlite_statements as sql
-from .derived import head_of
+from .derived import KEY_AT, head_of
 from .sqlite_schema import Execute
 
 if TYPE_CHECKING:
@@ -89,13 +88,13 @@ def lookup(execute: Execute, session_id: str, item_id: str | None) -> Lookup:
     row = execute(sql.HEAD, (session_id,)).fetchone()
     if row is None:
         raise _missing(execute, session_id)
-    key = row[-3]
+    key = row[KEY_AT]
     waiting = [InboxItem(*item) for item in execute(sql.WAITING, (key,)).fetchall()]
     position = None
     if item_id is not None:
         found = execute(sql.ITEM_POSITION, (key, item_id)).fetchone()
         position = found[0] if found else None
-    return Lookup(_head_of(row, Owners(execute).remaining_s), tuple(waiting), position)
+    return Lookup(head_of(row, Owners(execute).remaining_s), tuple(waiting), position)
 
 
 def heads(execute: Execute, query: SessionQuery) -> Sequence[Head]:
@@ -104,7 +103,7 @@ def heads(execute: Execute, query: SessionQuery) -> Sequence[Head]:
     names = None if query.agent_names is None else json.dumps(query.agent_names)
     statement = sql.LIST if query.parent_id is None else sql.LIST_CHILDREN
     rows = execute(statement, (query.status, names, query.parent_id, query.before, query.limit)).fetchall()
-    return [_head_of(row, owners.remaining_s) for row in rows]
+    return [head_of(row, owners.remaining_s) for row in rows]
 
 
 def claimable(execute: Execute, query: ClaimQuery) -> Claimable:
@@ -116,7 +115,7 @@ def claimable(execute: Execute, query: ClaimQuery) -> Claimable:
     ).fetchall()
     due = execute(sql.DUE, (names, query.now, query.max_format, query.limit)).fetchall()
     return Claimable(
-        tuple(_head_of(row, owners.remaining_s) for row in interrupted), tuple(DueTimer(*row) for row in due)
+        tuple(head_of(row, owners.remaining_s) for row in interrupted), tuple(DueTimer(*row) for row in due)
     )
 
 
@@ -152,11 +151,6 @@ class Owners:
         rows = [ownership.OwnerRow(*row) for row in self._execute(sql.OWNERS).fetchall()]
         self._known.update({row.owner: ownership.remaining_s(row, self._now) for row in rows})
         return [row.owner for row in rows if self._known[row.owner] > 0]
-
-
-def _head_of(row: Sequence[Any], left_s: Callable[[str], float]) -> Head:
-    base_id = row[-2]
-    return head_of(row, left_s, None if base_id is None else ForkPoint(base_id, row[-1]))
 
 
 def _rows(execute: Execute, key: int, start: int, stop: int) -> list[StoredRecord]:

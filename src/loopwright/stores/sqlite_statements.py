@@ -242,9 +242,7 @@ FORGET_OWNER: Final = "DELETE FROM lw_owners WHERE owner = ?"
 
 # --- reading ------------------------------------------------------------------------------------------------------------
 
-FORK_COLUMNS: Final = f"{HEAD_COLUMNS}, base_id, base_position"
-
-HEAD: Final = f"SELECT {FORK_COLUMNS} FROM lw_sessions WHERE session_id = ?"
+HEAD: Final = f"SELECT {HEAD_COLUMNS} FROM lw_sessions WHERE session_id = ?"
 
 KEY_AND_POSITION: Final = "SELECT key, position, base_id, base_position FROM lw_sessions WHERE session_id = ?"
 
@@ -256,7 +254,7 @@ ITEM_POSITION: Final = "SELECT coalesce(position, -1) FROM lw_inbox WHERE key = 
 
 # Heads, newest first. ?1 status, ?2 agent names (JSON), ?3 parent, ?4 before, ?5 limit; null asks for all.
 LIST: Final = (
-    f"SELECT {FORK_COLUMNS} FROM lw_sessions WHERE (?1 IS NULL OR status = ?1)"
+    f"SELECT {HEAD_COLUMNS} FROM lw_sessions WHERE (?1 IS NULL OR status = ?1)"
     " AND (?2 IS NULL OR agent_name IN (SELECT value FROM json_each(?2)))"
     " AND (?3 IS NULL OR parent_id = ?3) AND (?4 IS NULL OR updated_at < ?4)"
     " ORDER BY updated_at DESC, key DESC LIMIT ?5"
@@ -267,7 +265,7 @@ LIST_CHILDREN: Final = LIST.replace("(?3 IS NULL OR parent_id = ?3)", "parent_id
 
 # Work that nobody alive does. ?1 agent names, ?2 owners that live (JSON), ?3 highest format, ?4 limit.
 INTERRUPTED: Final = (
-    f"SELECT {FORK_COLUMNS} FROM lw_sessions AS s"
+    f"SELECT {HEAD_COLUMNS} FROM lw_sessions AS s"
     " WHERE (status = 'running' OR (status = 'idle' AND EXISTS"
     "  (SELECT 1 FROM lw_inbox AS i WHERE i.key = s.key AND i.position IS NULL)))"
     " AND (owner IS NULL OR owner NOT IN (SELECT value FROM json_each(?2)))"

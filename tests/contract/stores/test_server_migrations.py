@@ -47,9 +47,13 @@ PAUSED = "ALTER TABLE lw_timers ADD COLUMN paused"
 pytestmark = pytest.mark.server
 
 
-def schema_1(dsn: str) -> str:
+def schema_of(dsn: str, version: int) -> str:
     kind = "postgres" if dsn.startswith("postgresql:") else "mysql"
-    return (HISTORY / f"{kind}_schema_1.sql").read_text("ascii")
+    return (HISTORY / f"{kind}_schema_{version}.sql").read_text("ascii")
+
+
+def schema_1(dsn: str) -> str:
+    return schema_of(dsn, 1)
 
 
 @pytest.fixture(params=["postgres", "mariadb"])
@@ -87,14 +91,25 @@ async def columns(dsn: str) -> list[list[Any]]:
     )
 
 
-async def test_migrated_tables_have_the_same_columns_as_new_ones(old: str) -> None:
-    migrations = dialect_of(old).statements.MIGRATIONS
-    await prepared(old, AUTO, migrations)
-    with client.shared("postgres" if old.startswith("postgresql:") else "mariadb").database() as new:
+async def indexes(dsn: str) -> list[list[Any]]:
+    if dsn.startswith("postgresql:"):
+        return await rows(dsn, "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1")
+    return await rows(
+        dsn, "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = DATABASE() ORDER BY 1"
+    )
+
+
+@pytest.mark.parametrize("version", range(1, VERSION))
+async def test_migrated_tables_have_the_same_columns_and_indexes_as_new_ones(empty: str, version: int) -> None:
+    await run(empty, schema_of(empty, version) + A_SESSION)
+    migrations = dialect_of(empty).statements.MIGRATIONS
+    await prepared(empty, AUTO, migrations)
+    with client.shared("postgres" if empty.startswith("postgresql:") else "mariadb").database() as new:
         await prepared(new, AUTO, migrations)
-        assert await columns(old) == await columns(new)
+        assert await columns(empty) == await columns(new)
+        assert await indexes(empty) == await indexes(new)
         assert await versions(new) == [VERSION]
-    assert await versions(old) == SO_FAR
+    assert await versions(empty) == SO_FAR[version - 1 :]
 
 
 async def test_opening_runs_what_must_come_first_and_leaves_the_clean_up(old: str) -> None:
@@ -132,7 +147,8 @@ async def test_verify_gives_exactly_the_statements_that_are_missing_and_they_wor
         await prepared(old, VERIFY)
     assert await versions(old) == [1]
     script = missing.value.ddl
-    assert script.count("CREATE TABLE") == 1, "tables that are there are not in it"
+    made = [line.split()[5] for line in script.splitlines() if line.startswith("CREATE TABLE IF NOT EXISTS")]
+    assert made == ["lw_artifact_shares"], "tables that are there are not in it"
     assert script.index("ADD COLUMN cleaned_at") < script.index("colour") < script.index("lw_notes")
     await run(old, script)
     await prepared(old, VERIFY)

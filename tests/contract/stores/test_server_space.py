@@ -141,7 +141,7 @@ async def test_an_image_that_cannot_be_stored_leaves_nothing_and_the_store_goes_
     await store.create(new_session("other"))
     taken = await store.put_artifact("other", b"x", "text/plain")
     whole = image()
-    clash = structs.replace(whole.inventory, artifacts=(taken,))
+    clash = structs.replace(whole.inventory, artifacts=(structs.replace(taken, digest="of other content"),))
     with pytest.raises(InvariantError):
         await store.restore(structs.replace(whole, inventory=clash, artifact_data=(b"x",)))
     assert (await store.figures()).records == 1

@@ -14,7 +14,7 @@ from tests.servers import client
 from loopwright import open_store
 from loopwright.ports.store_admin import SessionStore
 from loopwright.testing.store_machine import store_machine
-from loopwright.testing.store_suite import WholeStoreSuite
+from loopwright.testing.store_suite import ForkingStoreSuite, WholeStoreSuite
 
 pytestmark = pytest.mark.server
 
@@ -33,11 +33,11 @@ class ServerSuite(WholeStoreSuite):
         return open_store(str(place).replace("|", "/"))
 
 
-class TestPostgres(ServerSuite):
+class TestPostgres(ServerSuite, ForkingStoreSuite):
     kind = "postgres"
 
 
-class TestMariaDb(ServerSuite):
+class TestMariaDb(ServerSuite, ForkingStoreSuite):
     kind = "mariadb"
 
 

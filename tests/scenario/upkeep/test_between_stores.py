@@ -16,6 +16,7 @@ from tests.scenario.upkeep.any_session import exported, images, imported
 from tests.servers import client
 
 from loopwright import StatefulAgentLoop, open_store
+from loopwright.ports.store import SessionQuery
 from loopwright.ports.store_admin import SessionStore
 from loopwright.ports.store_transfer import SessionImage
 
@@ -94,3 +95,25 @@ async def test_a_conversation_goes_on_where_it_arrives(first: str, second: str) 
             assert (await imported(new.store, data)).sessions == [sid]
             assert (await new.send("and again", session_id=sid)).final_text == "and again"
             assert next(getattr(m, "text", "") for m in await new.get_messages(sid)) == "lone \ud800 and \0"
+
+
+@pytest.mark.parametrize("first, second", PAIRS)
+async def test_a_fork_comes_in_whole_also_beside_its_base(first: str, second: str) -> None:
+    with ExitStack() as stack:
+        place = NewPlaces(stack)
+        async with StatefulAgentLoop(llm="echo:", dsn=place(first)) as old:
+            base = (await old.send("good morning")).session_id
+            artifact = await old.store.put_artifact(base, b"large", "text/plain")
+            await old.send(f"look at {artifact.artifact_id}", session_id=base)
+            fork = await old.fork(base)
+            await old.send("another way", session_id=fork)
+            told = await old.get_messages(fork)
+            data = await exported(old.store)
+        async with StatefulAgentLoop(llm="echo:", dsn=place(second)) as new:
+            assert sorted((await imported(new.store, data)).sessions) == sorted([base, fork])
+            assert {head.base for head in await new.store.list(SessionQuery())} == {None}
+            await new.close_session(base)
+            assert await new.get_messages(fork) == told
+            assert await new.store.read_artifact(artifact.artifact_id) == b"large"
+            assert (await new.send("and on", session_id=fork)).final_text == "and on"
+            assert list(await new.store.check()) == []

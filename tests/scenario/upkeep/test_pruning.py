@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
+from tests.servers import client
 
+from loopwright import open_store
 from loopwright.engine.pruning import PruneRules, carry_out_prune, plan_prune
 from loopwright.model.errors import ConfigError, SessionGoneError
 from loopwright.ports.store import ForkPoint, HeadChange, NewSession, SessionQuery
+from loopwright.ports.store_admin import SessionStore
 from loopwright.stores.memory import MemoryStore
 from loopwright.testing.store_kit import begin, item, new_session, record
 
@@ -18,12 +21,16 @@ TOKEN = b"token-of-a-pruner"
 async def filled(*names: str) -> MemoryStore:
     """Sessions of about 100 bytes, each a second younger than the one before."""
     store = MemoryStore()
-    for n, name in enumerate(names):
-        await store.create(new_session(name, at=float(n), records=(record("x" * 80),)))
+    await fill(store, *names)
     return store
 
 
-async def going(store: MemoryStore, **rules: object) -> list[str]:
+async def fill(store: SessionStore, *names: str) -> None:
+    for n, name in enumerate(names):
+        await store.create(new_session(name, at=float(n), records=(record("x" * 80),)))
+
+
+async def going(store: SessionStore, **rules: object) -> list[str]:
     plan = await plan_prune(store, PruneRules(**rules), NOW)  # type: ignore[arg-type]
     return [family.root.session_id for family in plan.going]
 
@@ -149,3 +156,25 @@ async def test_families_that_read_each_other_have_an_order() -> None:
     assert (plan.sessions, plan.referenced) == (0, 2)
     plan = await plan_prune(store, PruneRules(older_than_s=0.0, copy_to_forks=True), NOW)
     assert (await carry_out_prune(store, plan, TOKEN)).sessions == 4
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+async def test_what_forks_read_stays_or_is_copied_on_a_server_too(kind: str) -> None:
+    with client.shared(kind).database() as dsn:
+        store = open_store(dsn)
+        await fill(store, "base", "plain")
+        await store.create(fork_of("base", "old-fork", 5.0))
+        await store.create(fork_of("old-fork", "young-fork", 900.0))
+        assert await going(store, older_than_s=500.0) == ["plain", "old-fork"]
+        plan = await plan_prune(store, PruneRules(older_than_s=500.0, copy_to_forks=True), NOW)
+        await store.create(fork_of("plain", "new-fork", 901.0))
+        done = await carry_out_prune(store, plan, TOKEN)
+        assert (done.sessions, done.stayed) == (3, [])
+        assert {head.session_id: head.base for head in await store.list(SessionQuery())} == {
+            "new-fork": None,
+            "young-fork": None,
+        }
+        assert [len(await store.read(name)) for name in ("new-fork", "young-fork")] == [2, 2]
+        assert list(await store.check()) == []
+        await store.aclose()
