@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
 from tests.scenario.conftest import Counting, Stage, said, texts
 
-from loopwright import tool
+from loopwright import ToolContext, tool
 from loopwright.core.calls import idempotency_key
 from loopwright.core.pairing import problem
 from loopwright.core.state import State
@@ -224,3 +225,34 @@ async def test_a_process_that_dies_while_it_forks_leaves_a_whole_fork_or_none(
         with pytest.raises(SessionNotFoundError):
             await loop.get_messages("f")
     await loop.send("Well?", session_id=sid)
+
+
+@tool(effect="pure")
+async def grow() -> str:
+    """Says more than fits into a window."""
+    return "abc " * 60_000
+
+
+@tool(effect="pure")
+async def peek(artifact: str, ctx: ToolContext) -> str:
+    """Reads a stored output."""
+    return await ctx.read_output(artifact, limit=7)
+
+
+@pytest.mark.parametrize("base_goes", [False, True])
+async def test_a_fork_reads_the_stored_outputs_of_its_prefix_and_no_other_sessions(
+    stage: Stage, base_goes: bool
+) -> None:
+    loop = stage.loop(calls(("grow", {})), said("Much."), tools=[grow, peek])
+    sid = (await loop.send("Grow.")).session_id
+    named = re.search(r"art_[0-9a-f]{32}", " ".join(texts(await loop.get_messages(sid))))
+    assert named is not None
+    forks = [await loop.fork(sid), await loop.fork(sid)]
+    if base_goes:
+        await loop.close_session(sid, copy_to_forks=True)
+    reader = stage.loop(*[calls(("peek", {"artifact": named[0]})), said("Seen.")] * 3, tools=[grow, peek])
+    for fork in forks:
+        await reader.send("Look again.", session_id=fork)
+        assert texts(await reader.get_messages(fork))[-2] == "tool: abc abc"
+    stranger = (await reader.send(f"What is in {named[0]}?")).session_id
+    assert "no stored output" in texts(await reader.get_messages(stranger))[-2]

@@ -76,13 +76,18 @@ class HandlerContext:
         return self._token
 
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
-        """Characters of a stored output of this session."""
+        """Characters of a stored output of this session, or of what it reads as a fork."""
         store = self._run.kernel.store
         found = await store.artifact(artifact_id)
-        if found is None or found.session_id != self.session_id:
+        if found is None or (found.session_id != self.session_id and not await self._reads(artifact_id)):
             raise ToolFailure(f"no stored output {artifact_id!r} in this session")
         text = (await store.read_artifact(artifact_id)).decode("utf-8", "surrogatepass")
         return text[offset : offset + limit]
+
+    async def _reads(self, artifact_id: str) -> bool:
+        """True for an output of another session that this one has a share of: it is a fork."""
+        known = (await self._run.kernel.store.inventory(self.session_id)).artifacts
+        return any(one.artifact_id == artifact_id for one in known)
 
     def on_commit(self, fn: OnCommit) -> None:
         """Work for the transaction that records the result."""

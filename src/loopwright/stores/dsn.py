@@ -120,6 +120,11 @@ def _split(text: str) -> tuple[str, str]:
         return "memory", ""
     # Compiling the pattern takes longer than all else here, and most paths have no colon.
     match = re.fullmatch(_SCHEME, text) if ":" in text else None
+    if match is None and "://" in text:
+        raise ConfigError(  # not the text itself, which may hold a password
+            f"the store DSN does not begin with its scheme (a space or quote before it?); use {_KNOWN};"
+            " for a file of that name put sqlite:/// before it"
+        )
     if match is None:
         return "sqlite", text
     # `scheme+driver` is what other libraries write; which driver is used is not the caller's concern here.
@@ -127,7 +132,7 @@ def _split(text: str) -> tuple[str, str]:
     if scheme == "sqlite":
         if not rest.startswith("///"):
             raise ConfigError(
-                f"{text!r}: a path follows after three slashes: sqlite:///relative or sqlite:////absolute"
+                "a path follows after three slashes: sqlite:///relative or sqlite:////absolute; a file has no host"
             )
         return scheme, rest[3:]
     if scheme == "memory":

@@ -320,3 +320,10 @@ def test_the_log_does_not_grow_for_ever_under_constant_writing(tmp_path: Path) -
         assert log < 40_000_000
 
     asyncio.run(verify())
+
+
+@pytest.mark.parametrize("wrong", [" {}", "\n{}", "'{}'", "DSN={}", "sqlite://u:swordfish@h/x"])
+def test_an_address_with_something_before_it_is_no_file_and_its_password_is_not_repeated(wrong: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        open_store(wrong.format("postgresql://me:swordfish@127.0.0.1/x"))
+    assert "swordfish" not in str(refused.value)
