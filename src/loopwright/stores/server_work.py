@@ -58,9 +58,7 @@ async def run_inside(
     sql = dialect.statements
     await connection.run(sql.WORK_BEGIN)
     fault = await _performed(connection, sql.SCHEMA.ddl, op)
-    if fault is not None and _begins_anew(dialect, fault):
-        if dialect.fault(fault) is Remedy.LOST:
-            losses.append(fault)
+    if fault is not None and _begins_anew(dialect, fault, losses):
         raise fault
     if sql.WORK_OVER:
         await connection.run(sql.WORK_OVER)
@@ -73,7 +71,7 @@ async def run_inside(
     try:
         await connection.run(sql.WORK_DONE)
     except dialect.native_faults as error:
-        if _begins_anew(dialect, error):
+        if _begins_anew(dialect, error, losses):
             raise
         raise OnCommitError(op.call_id, said(error)) from error
 
@@ -133,9 +131,14 @@ def _in_thread(loop: asyncio.AbstractEventLoop, work: Callable[[], None]) -> asy
     return done
 
 
-def _begins_anew(dialect: ServerDialect, fault: BaseException) -> bool:
-    """True when the transaction is lost through no fault of the work."""
-    return isinstance(fault, dialect.native_faults) and dialect.fault(fault) in (Remedy.LOST, Remedy.AGAIN)
+def _begins_anew(dialect: ServerDialect, fault: BaseException, losses: list[BaseException]) -> bool:
+    """True when the transaction is lost through no fault of the work; a lost connection is added to `losses`."""
+    if not isinstance(fault, dialect.native_faults):
+        return False
+    remedy = dialect.fault(fault)
+    if remedy is Remedy.LOST:
+        losses.append(fault)
+    return remedy in (Remedy.LOST, Remedy.AGAIN)
 
 
 def _check(statement: str, ddl: str) -> None:
