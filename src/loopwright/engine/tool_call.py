@@ -95,8 +95,10 @@ class HandlerContext:
             raise UsageError(f"on_commit of call {self.call_id!r} came after its handler had ended; nothing was noted")
         if self._effect == "pure":
             raise ConfigError(f"tool {self.tool_name!r} is declared pure and must not write; declare it idempotent")
-        if inspect.iscoroutinefunction(fn):
-            raise ConfigError(f"on_commit of {self.tool_name!r} takes a synchronous function: it runs inside a commit")
+        if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
+            raise ConfigError(
+                f"on_commit of {self.tool_name!r} takes a synchronous function without yield: it runs inside a commit"
+            )
         if not isinstance(self._run.kernel.store, TransactionHost):
             raise ConfigError("on_commit needs a store with transactions: SQLite, PostgreSQL, MySQL or MariaDB")
         self._works = (*self._works, fn)

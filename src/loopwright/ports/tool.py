@@ -92,7 +92,7 @@ class ToolContext(Protocol):
         is never called. Several are called in the order of these calls. An error of `fn` is the call's result instead,
         and nothing that `fn` or the others wrote stays. `fn` may be called more than once and commits once; see
         `OnCommit` for what it may do. Raises: `ConfigError` when the store has no transactions to take part in, the
-        tool is declared `pure`, or `fn` is a coroutine function; `UsageError` after the handler has returned.
+        tool is declared `pure`, or `fn` is a coroutine or generator function; `UsageError` after the handler has returned.
         Concurrency: from the handler's task or thread.
         """
         ...

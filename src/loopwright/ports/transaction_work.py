@@ -45,7 +45,7 @@ OnCommit: TypeAlias = Callable[[TransactionCursor], object]
 
 It may be called again when its transaction could not be committed; what the earlier calls wrote is then gone.
 It runs in the event loop's thread or in another one, while others wait for the store: no event loop, no waiting, no
-input or output but the cursor's. Any exception undoes the transaction.
+input or output but the cursor's. Any exception undoes the transaction; an answer to await or a generator is one.
 """
 
 

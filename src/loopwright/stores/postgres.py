@@ -89,8 +89,14 @@ class PostgresConnection:
 
     async def foreign(self, statement: str, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], int]:
         """See `ServerConnection.foreign`; marks are `$1`."""
-        prepared = await self._connection.prepare(statement)
-        rows = [tuple(row) for row in await prepared.fetch(*values)]
+        try:
+            prepared = await self._connection.prepare(statement)
+            rows = [tuple(row) for row in await prepared.fetch(*values)]
+        except asyncpg.InterfaceError as error:
+            if self._connection.is_closed():
+                raise
+            # Of a connection that is open the driver says so of a wrong use, such as a wrong number of values.
+            raise UsageError(f"the driver refuses the statement: {error}") from error
         count = prepared.get_statusmsg().rpartition(" ")[2]
         return rows, int(count) if count.isdigit() else len(rows)
 

@@ -395,7 +395,7 @@ class ServerStore(ServerUpkeep):
                 batch.rules.beat_s = 0.0
             await batch.write(offers, outcomes)
             if (work := offers[0].work) is not None:
-                await server_work.run_inside(connection, self._dialect, work)
+                await server_work.run_inside(connection, self._dialect, work, offers[0].losses)
         except LoopwrightError:
             await connection.run(statements.ROLLBACK)
             raise

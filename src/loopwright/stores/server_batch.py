@@ -86,7 +86,7 @@ class ServerRules(MemoryRules):
 class ServerOffer:
     """One write that somebody waits for."""
 
-    __slots__ = ("future", "needs", "ops", "session_id", "transition", "write")
+    __slots__ = ("future", "losses", "needs", "ops", "session_id", "transition", "write")
 
     def __init__(
         self,
@@ -104,6 +104,8 @@ class ServerOffer:
         self.needs = needs
         self.future = future
         self.ops = ops
+        self.losses: list[BaseException] = []
+        """The lost connections of the tries in which a tool's work had begun."""
 
     @property
     def work(self) -> RunInside | None:

@@ -26,20 +26,39 @@ from .work_cursor import WorkCursor, perform, said, too_slow
 LIMIT_S: Final = 2.0
 """All other writes of this store object wait in line meanwhile."""
 
+LOSSES: Final = 3
+"""Work whose connection went so often is taken for the reason: each time everybody waits for a new one."""
+
 _DATA: Final = re.compile(r"[\s(]*(?:select|insert|update|delete|replace|merge|with|values)\b", re.IGNORECASE)
 
+_HIDING: Final = (";", "/*!", "/*M!", "U&")
+"""More than one statement, or names that are not spelled out; in upper case."""
 
-async def run_inside(connection: ServerConnection, dialect: ServerDialect, op: RunInside) -> None:
+_BEYOND: Final = re.compile(
+    r"\b(?:set_config|pg_(?:terminate|cancel)_backend|pg_(?:try_)?advisory_(?:un)?lock\w*|get_lock|release_(?:all_)?locks?)\b",
+    re.IGNORECASE,
+)
+"""Functions whose effect stays after the transaction, or ends it."""
+
+
+async def run_inside(
+    connection: ServerConnection, dialect: ServerDialect, op: RunInside, losses: list[BaseException]
+) -> None:
     """Does the work in the open transaction. Raises `OnCommitError`, or a native fault after which all is to be done
     again; the transaction is the caller's to undo.
 
+    `losses` is one list for all tries of this work, and is written here: after `LOSSES` of them the work has failed.
     When this returns or raises, no statement of the work is under way, and none will be. A thread that does not come
     back is left behind with a dead cursor.
     """
+    # Said in the try after the last loss, on a connection that can still undo the transaction.
+    if len(losses) >= LOSSES:
+        why = f"its connection was lost {LOSSES} times in it, the last time by {said(losses[-1])}"
+        raise OnCommitError(op.call_id, why) from losses[-1]
     sql = dialect.statements
     await connection.run(sql.WORK_BEGIN)
     fault = await _performed(connection, sql.SCHEMA.ddl, op)
-    if fault is not None and _begins_anew(dialect, fault):
+    if fault is not None and _begins_anew(dialect, fault, losses):
         raise fault
     if sql.WORK_OVER:
         await connection.run(sql.WORK_OVER)
@@ -52,7 +71,7 @@ async def run_inside(connection: ServerConnection, dialect: ServerDialect, op: R
     try:
         await connection.run(sql.WORK_DONE)
     except dialect.native_faults as error:
-        if _begins_anew(dialect, error):
+        if _begins_anew(dialect, error, losses):
             raise
         raise OnCommitError(op.call_id, said(error)) from error
 
@@ -112,9 +131,14 @@ def _in_thread(loop: asyncio.AbstractEventLoop, work: Callable[[], None]) -> asy
     return done
 
 
-def _begins_anew(dialect: ServerDialect, fault: BaseException) -> bool:
-    """True when the transaction is lost through no fault of the work."""
-    return isinstance(fault, dialect.native_faults) and dialect.fault(fault) in (Remedy.LOST, Remedy.AGAIN)
+def _begins_anew(dialect: ServerDialect, fault: BaseException, losses: list[BaseException]) -> bool:
+    """True when the transaction is lost through no fault of the work; a lost connection is added to `losses`."""
+    if not isinstance(fault, dialect.native_faults):
+        return False
+    remedy = dialect.fault(fault)
+    if remedy is Remedy.LOST:
+        losses.append(fault)
+    return remedy in (Remedy.LOST, Remedy.AGAIN)
 
 
 def _check(statement: str, ddl: str) -> None:
@@ -123,10 +147,14 @@ def _check(statement: str, ddl: str) -> None:
         raise UsageError(
             "on_commit takes SELECT, INSERT, UPDATE, DELETE, REPLACE, MERGE, VALUES and WITH statements only"
         )
-    if ";" in statement.rstrip().removesuffix(";") or "/*!" in statement or "/*M!" in statement or "U&" in statement:
+    text = statement.rstrip().removesuffix(";").upper()
+    if any(sign in text for sign in _HIDING):
         raise UsageError(
             "on_commit takes one plain statement at a time, without ; /*! or U& in it: pass text as a value"
         )
+    beyond = _BEYOND.search(statement)
+    if beyond is not None:
+        raise UsageError(f"{beyond[0]} reaches beyond the transaction, which on_commit may not: pass text as a value")
     found = _ours(ddl).search(statement)
     if found is not None:
         raise UsageError(f"table {found[0]} belongs to the store; on_commit is for tables of your own")

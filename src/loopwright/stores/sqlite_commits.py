@@ -15,7 +15,7 @@ import apsw
 import msgspec
 
 from ..late import Late
-from ..model.errors import LoopwrightError
+from ..model.errors import InvariantError, LoopwrightError
 from ..ports.store import Committed, RunInside, Transition
 from . import sqlite_statements as sql
 from .sqlite_faults import NATIVE_FAULTS, translate
@@ -126,8 +126,8 @@ class CommitConnection:
         for offer in offers:
             try:
                 outcomes += self._file.retrying(functools.partial(self.run, [offer], sync=sync))
-            except NATIVE_FAULTS as error:
-                outcomes.append(caused(translate(error, self._file.path), error))
+            except BaseException as error:  # noqa: BLE001 - raised where the write is awaited; the next one is not at fault
+                outcomes.append(told(error, self._file.path))
         return outcomes
 
     def close(self, *, as_killed: bool = False) -> None:
@@ -221,11 +221,21 @@ class CommitConnection:
         return apsw.SQLITE_OK
 
 
-def caused(error: LoopwrightError, cause: BaseException) -> LoopwrightError:
-    """The error with its cause, for raising later and elsewhere."""
-    if error is not cause:
-        error.__cause__ = cause
-    return error
+def told(error: BaseException, path: str) -> Exception:
+    """What to raise, later and elsewhere, where a write is awaited that ended with this error.
+
+    A fault of ours stays what it is, unless a future or a task would take it for a message to itself.
+    """
+    if isinstance(error, LoopwrightError):
+        return error
+    if isinstance(error, NATIVE_FAULTS):
+        known = translate(error, path)
+    elif isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    else:
+        known = InvariantError(f"a write to {path} was ended by {type(error).__name__}; nothing of it was written")
+    known.__cause__ = error
+    return known
 
 
 def release(batch: Sequence[Offer], outcomes: Sequence[Outcome]) -> None:

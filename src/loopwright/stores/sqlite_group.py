@@ -15,8 +15,8 @@ import apsw
 from ..model.errors import LoopwrightError
 from ..ports.settling import Settled
 from ..ports.store import Committed, Transition
-from .sqlite_commits import CommitConnection, Offer, caused, release
-from .sqlite_faults import NATIVE_FAULTS, translate
+from .sqlite_commits import CommitConnection, Offer, release, told
+from .sqlite_faults import NATIVE_FAULTS
 from .sqlite_schema import DatabaseFile
 from .sqlite_worker import SqliteWorker
 
@@ -62,7 +62,7 @@ class GroupCommit:
         except apsw.BusyError:
             return None  # the thread can wait for the file
         except NATIVE_FAULTS as error:
-            return Settled(_NOTHING, caused(translate(error, self._file.path), error))
+            return Settled(_NOTHING, told(error, self._file.path))
         if self._own.log_is_long:
             self._checkpoint()
         return done
@@ -114,11 +114,14 @@ class GroupCommit:
     def _commit_here(self, batch: list[Offer]) -> None:
         try:
             outcomes = self._own.run(batch, sync=False)
-        except NATIVE_FAULTS as error:
+        except Exception as error:  # noqa: BLE001 - a fault of ours is raised where it is awaited
             if len(batch) > 1 or isinstance(error, apsw.BusyError):
                 self._hand_over(batch)
                 return
-            outcomes = [caused(translate(error, self._file.path), error)]
+            outcomes = [told(error, self._file.path)]
+        except BaseException as error:
+            release(batch, [told(error, self._file.path)] * len(batch))
+            raise
         release(batch, outcomes)
         if self._own.log_is_long:
             self._checkpoint()

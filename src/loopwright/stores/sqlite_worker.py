@@ -15,8 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import apsw
 
 from ..model.errors import LoopwrightError, StoreUnavailableError
-from .sqlite_commits import CommitConnection, Offer, Outcome, caused, release
-from .sqlite_faults import NATIVE_FAULTS, translate
+from .sqlite_commits import CommitConnection, Offer, Outcome, release, told
 from .sqlite_schema import DatabaseFile
 
 T = TypeVar("T")
@@ -143,13 +142,12 @@ class SqliteWorker:
         try:
             connection = self._connected()
             return self._file.retrying(lambda: self._unless_killed(connection).run(offers, sync=sync))
-        except NATIVE_FAULTS as error:
-            if len(offers) > 1 and not isinstance(error, apsw.BusyError) and self._connection is not None:
+        except (LoopwrightError, apsw.BusyError) as error:
+            return [told(error, self._file.path)] * len(offers)
+        except BaseException as error:  # noqa: BLE001 - a fault of ours is raised where it is awaited, and the thread goes on
+            if len(offers) > 1 and self._connection is not None:
                 return self._connection.run_each(offers, sync=sync)
-            failed = caused(translate(error, self._file.path), error)
-            return [failed] * len(offers)
-        except LoopwrightError as error:
-            return [error] * len(offers)
+            return [told(error, self._file.path)] * len(offers)
 
     def _run(self, task: _Task) -> None:
         if self._killed:
@@ -158,10 +156,8 @@ class SqliteWorker:
         try:
             connection = self._connected()
             outcome = self._file.retrying(lambda: task.job(self._unless_killed(connection)))
-        except NATIVE_FAULTS as error:
-            outcome = caused(translate(error, self._file.path), error)
-        except LoopwrightError as error:
-            outcome = error
+        except BaseException as error:  # noqa: BLE001 - see `_outcomes`
+            outcome = told(error, self._file.path)
         _call(task.loop, _settle, task.future, outcome)
 
     def _connected(self) -> CommitConnection:

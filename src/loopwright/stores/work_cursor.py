@@ -8,12 +8,14 @@ Read next: `sqlite_work.py`, `server_work.py`.
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ..model.call_errors import OnCommitError
 from ..model.errors import UsageError
 from ..ports.store import RunInside
+from ..ports.transaction_work import OnCommit
 
 Send: TypeAlias = Callable[[str, Sequence[Any]], tuple[list[tuple[Any, ...]], int]]
 """Carries out one statement: all its rows, and how many it changed or else answered."""
@@ -67,17 +69,17 @@ class WorkCursor:
 
 
 def perform(op: RunInside, cursor: WorkCursor) -> None:
-    """Calls the functions in their order. Raises `OnCommitError` from whatever the first bad one raised or caught."""
+    """Calls the functions in their order. Raises `OnCommitError` from whatever the first bad one raised or caught.
+
+    A `KeyboardInterrupt` in the main thread goes on as such: a person asked the process to end.
+    """
     for work in op.works:
         try:
-            answer = work(cursor)
-        except (Exception, SystemExit) as error:
+            _call(work, cursor)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise
             raise OnCommitError(op.call_id, said(error)) from error
-        if inspect.isawaitable(answer):
-            close = getattr(answer, "close", None)
-            if close is not None:
-                close()
-            raise OnCommitError(op.call_id, "the function is not synchronous: it answered something to await")
         if cursor.fault is not None:
             raise OnCommitError(op.call_id, said(cursor.fault)) from cursor.fault
 
@@ -90,4 +92,19 @@ def too_slow(op: RunInside, limit_s: float) -> OnCommitError:
 
 def said(error: BaseException) -> str:
     """An error in one line, with its kind."""
-    return f"{type(error).__name__}: {error}"
+    kind = type(error).__name__
+    try:
+        return f"{kind}: {error}"
+    except BaseException as odd:  # noqa: BLE001 - a tool's error, whose text is the tool's code too
+        return f"{kind} (its text cannot be shown: {type(odd).__name__})"
+
+
+def _call(work: OnCommit, cursor: WorkCursor) -> None:
+    answer = work(cursor)
+    if inspect.isawaitable(answer):
+        close = getattr(answer, "close", None)
+        if close is not None:
+            close()
+        raise UsageError("the function is not synchronous: it answered something to await")
+    if inspect.isgenerator(answer) or inspect.isasyncgen(answer):
+        raise UsageError("the function answered a generator, of which nothing has run; give a function without yield")

@@ -44,7 +44,22 @@ OF_SQLITE = [
     "INSERT OR ROLLBACK INTO orders (id, n) VALUES ('a', 2)",
     "SELECT 1; DELETE FROM lw_inbox",
 ]
-OF_SERVERS = ["SET autocommit = 1", "/*!80000 COMMIT */", "CALL anything()", "LOCK TABLES orders WRITE", "DO 1"]
+OF_SERVERS = [
+    "SET autocommit = 1",
+    "/*!80000 COMMIT */",
+    "SELECT 1 /*m! FROM orders */",
+    "CALL anything()",
+    "LOCK TABLES orders WRITE",
+    "DO 1",
+    'DELETE FROM u&"lw\\005frecords"',
+    "SELECT set_config('search_path', 'pg_catalog', false)",
+    "SELECT pg_catalog.\"set_config\" ('search_path', 'pg_catalog', false)",
+    "SELECT PG_TERMINATE_BACKEND(pg_backend_pid())",
+    "SELECT pg_advisory_lock(1)",
+    "SELECT pg_try_advisory_lock_shared(1)",
+    "SELECT Get_Lock('x', 0)",
+    "SELECT RELEASE_ALL_LOCKS()",
+]
 
 
 async def test_a_statement_that_is_not_about_own_data_is_refused_and_undoes_the_rest(
@@ -68,6 +83,12 @@ async def test_a_statement_that_is_not_about_own_data_is_refused_and_undoes_the_
     assert len(results) == len(statements)
     assert [str(r.content) for r in results if "nothing of it was stored" not in str(r.content)] == []
     assert await app.ask(ORDERS) == []
+
+
+@pytest.mark.parametrize("app", [pytest.param("postgres", marks=pytest.mark.server)], indirect=True)
+async def test_a_lock_that_ends_with_the_transaction_is_allowed(app: Application, stage: Stage) -> None:
+    one = await finished(stage, order_tool(lambda cursor: cursor.execute("SELECT pg_advisory_xact_lock(1)")))
+    assert one.status == "finished"
 
 
 async def test_after_a_refusal_the_connection_does_what_it_did_before(app: Application, stage: Stage) -> None:
