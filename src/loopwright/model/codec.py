@@ -42,6 +42,9 @@ SEALED: Final = b"\x8fLWS"
 SEALED_TITLE: Final = "sealed:"
 """What an encrypted title begins with."""
 
+_SEALED_TITLE_START: Final = SEALED_TITLE + "j0xX"
+"""And the first bytes of `SEALED` as base64: people begin titles with that word, too."""
+
 _encoder = msgspec.json.Encoder()
 _classes: dict[str, type[Record]] = {name: kind for kind, name in KINDS.items()}
 _decoders: dict[str, msgspec.json.Decoder[Record]] = {}
@@ -95,6 +98,11 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
 def is_sealed(body: object) -> bool:
     """True for the body of an encrypted record; damaged rows may hold no bytes at all."""
     return isinstance(body, bytes) and body.startswith(SEALED)
+
+
+def is_sealed_title(title: object) -> bool:
+    """True for an encrypted title, also a damaged one; damaged rows may hold no text at all."""
+    return isinstance(title, str) and title.startswith(_SEALED_TITLE_START)
 
 
 def format_of(kind: str, version: int) -> int:

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from ..model.archive_errors import SealBrokenError, SealKeyError, UnsealedError
-from ..model.codec import SEALED_TITLE, decode, encode
+from ..model.codec import SEALED_TITLE, decode, encode, is_sealed_title
 from ..model.errors import ConfigError, StoreCorruptError
 from ..ports.store import (
     CreateSession,
@@ -189,8 +189,9 @@ class Opening:
         if not stored.title:
             return stored
         place = SealedPlace(stored.session_id, "title")
-        if not stored.title.startswith(SEALED_TITLE):
-            self._sealer.open(place, b"")  # raises unless plain ones are read
+        if not is_sealed_title(stored.title):
+            # Raises unless plain ones are read; what is no text is broken in any case.
+            self._sealer.is_plain(place, b"" if isinstance(stored.title, str) else stored.title)
             return stored
         try:
             sealed = base64.b64decode(stored.title[len(SEALED_TITLE) :], validate=True)
