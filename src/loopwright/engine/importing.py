@@ -298,8 +298,9 @@ def _fits(head: Head) -> bool:
 
 def _times(session: _Unfinished) -> list[float]:
     """Every time that the session has."""
-    stamped = [one.at for one in (*session.rows, *session.waiting)]
-    return [session.head.created_at, session.head.updated_at, *stamped, *[one.due_at for one in session.timers]]
+    head, stamped = session.head, [row.at for row in session.rows]
+    stamped += [item.at for item in session.waiting]
+    return [head.created_at, head.updated_at, *stamped, *[timer.due_at for timer in session.timers]]
 
 
 def _check_said(session: _Unfinished) -> None:

@@ -14,10 +14,15 @@ from ..ports.store import Lookup
 def taken_up_to(found: Lookup) -> int:
     """The number before that of the first item that waits; at least one does.
 
-    Raises `StoreCorruptError` naming the item when its number is no number, or not within those that the head has given.
+    Raises `StoreCorruptError` naming the item when its body is not bytes, or its number is none that the head has given.
     """
     head = found.head
     for item in found.waiting:
+        if type(item.body) is not bytes:
+            raise StoreCorruptError(
+                f"session {head.session_id!r}, inbox item {item.item_id!r}: its body is {type(item.body).__name__}, not"
+                " bytes; the database was changed: restore a backup"
+            )
         if type(item.seq) is not int or type(head.inbox_seq) is not int or not 0 < item.seq <= head.inbox_seq:
             raise StoreCorruptError(
                 f"session {head.session_id!r}, inbox item {item.item_id!r}: it has number {item.seq!r}, the newest one is"

@@ -63,7 +63,7 @@ def decode(body: bytes, as_type: type[T]) -> T:
     """The value that `encode` wrote. Raises `StoreCorruptError` when the bytes are not that."""
     try:
         return msgspec.json.decode(body, type=as_type)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
         return cast("T", _decode_slowly(body, as_type))
 
 
