@@ -82,6 +82,8 @@ CHANGES = {
     "a size is large": "UPDATE lw_artifacts SET size = 4611686018427387904",
     "a size is below zero": "UPDATE lw_artifacts SET size = -1",
     "rows of an output are gone": "DELETE FROM lw_artifact_rows",
+    "a version is bytes": "UPDATE lw_records SET version = X'00' WHERE id & 4294967295 = 2",
+    "a position is no whole number": "UPDATE lw_sessions SET position = 1e300",
     "a record is gone": "DELETE FROM lw_records WHERE id & 4294967295 = 2",
 }
 

@@ -24,13 +24,16 @@ async def verify(store: Store, session_id: str, *, key: bytes | None, expected: 
     """The judgement over the session as of now, which others may go on writing.
 
     Raises: `ConfigError` when `expected` is no digest, `SessionNotFoundError`, `SessionGoneError` (also when it is deleted
-    meanwhile). Damage of records is never raised: it is in the report. Of an encrypted store also `SealKeyError`, and
-    `SealBrokenError` or `UnsealedError` when the title or a waiting inbox item does not open.
+    meanwhile), `StoreCorruptError` when the head has no number of records; of an encrypted store also `SealKeyError`, and
+    `SealBrokenError` or `UnsealedError` when the title or a waiting inbox item does not open. Damage of records is never
+    raised: it is in the report.
     """
     digest = expected.strip().lower() if expected is not None else None
     if digest is not None and not _DIGEST.fullmatch(digest):
         raise ConfigError("expected must be the digest of an earlier report: 64 hexadecimal digits")
     length = (await store.lookup(session_id)).head.position
+    if type(length) is not int:
+        raise StoreCorruptError(f"session {session_id!r} has position {length!r}; restore a backup")
     audit = ChainAudit(session_id, key=key, expected=digest)
     for start in range(0, length, _PAGE):
         for row in await _rows(store, session_id, start, min(start + _PAGE, length)):

@@ -87,6 +87,8 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
         value = _json.loads(body)
     except (ValueError, TypeError) as error:
         raise StoreCorruptError(f"a {kind} record is not JSON: {error}") from error
+    if type(version) is not int:
+        raise StoreCorruptError(f"a {kind} record has version {version!r}")
     for step in range(version, VERSIONS.get(kind, 1)):
         upgrade = UPGRADES.get((kind, step))
         if upgrade is None:
