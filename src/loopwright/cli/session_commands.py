@@ -22,7 +22,7 @@ from rich.text import Text
 
 from ..config import AgentLoopConfig
 from ..loop import StatefulAgentLoop
-from ..model.codec import SEALED_TITLE
+from ..model.codec import is_sealed_title
 from ..model.errors import ConfigError, SessionBusyError
 from ..ports.store import Head, SessionQuery, StoredRecord
 from ..ports.store_admin import SessionStore
@@ -124,7 +124,7 @@ def show(
     if as_json:
         return write_json({"head": head_json(head), "records": [record_json(row) for row in rows]})
     console = terminal_console(sys.stdout)
-    is_clear = head.title and not head.title.startswith(SEALED_TITLE)
+    is_clear = head.title and not is_sealed_title(head.title)
     title = f"  {one_line(head.title, 80)}" if is_clear else ""
     print_lines(console, Text.assemble((head.session_id, "bold"), title))
     forked = f" · fork of {base_text(head)}" if head.base else ""

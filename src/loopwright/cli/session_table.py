@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ..model.codec import SEALED_TITLE
+from ..model.codec import is_sealed_title
 from ..ports.store import Head
 from .journal_lines import one_line, tokens_number
 
@@ -74,7 +74,7 @@ def print_table(console: Console, heads: Sequence[Head]) -> None:
 
 def _cells(head: Head) -> tuple[str, ...]:
     agent, figures = one_line(head.agent_name, WIDEST_AGENT), tokens_number(head.usage)
-    title = "(encrypted)" if head.title.startswith(SEALED_TITLE) else one_line(head.title, 200)
+    title = "(encrypted)" if is_sealed_title(head.title) else one_line(head.title, 200)
     return (
         head.session_id,
         state_of(head),

@@ -25,6 +25,7 @@ from ..ports.store import EncodedRecord, StoredRecord
 
 Why = Literal[
     "missing",
+    "unopened",
     "inserted",
     "reordered",
     "changed_body",
@@ -35,7 +36,7 @@ Why = Literal[
     "unlinked",
     "truncated",
 ]
-"""What was found; `changed` is body and kind or time, `changed_link` a link that does not fit what stands before it."""
+"""What was found; `unopened` is an encrypted record that does not open where it stands, `changed` is body and kind or time, `changed_link` a link that does not fit what stands before it."""
 
 _LINK: Final = KINDS[ChainLinked]
 _BEGINNINGS: Final = (KINDS[SessionCreated], KINDS[SessionForked])
@@ -183,6 +184,14 @@ class ChainAudit:
             self._judge(row, link)
             self._rows = []
             self._gap = False
+
+    def take_unopened(self, position: int, detail: str) -> None:
+        """Instead of the next row: something stands there that cannot be read."""
+        if position != self._next:
+            self._missing(self._next, position)
+        self._next = position + 1
+        self._gap = True
+        self._problem(position, "unopened", detail)
 
     def report(self, length: int) -> ChainReport:
         """The judgement over a journal that should have `length` records."""

@@ -9,13 +9,14 @@ Read next: `session_lines.py`.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct, field, structs
 
 from ..model.archive_errors import ExportFileError
-from ..model.codec import CURRENT_FORMAT, format_of
+from ..model.codec import CURRENT_FORMAT, decode, format_of
 from ..model.errors import (
     SessionExistsError,
     SessionGoneError,
@@ -23,6 +24,7 @@ from ..model.errors import (
     SessionTooNewError,
     StoreCorruptError,
 )
+from ..model.messages import UserMessage
 from ..ports.artifact import Artifact
 from ..ports.sealing import SealedStore
 from ..ports.store import EncodedRecord, Head, InboxItem, StoredRecord
@@ -49,6 +51,9 @@ from .session_lines import (
 )
 
 LARGEST: Final = 2**63 - 1
+
+LARGEST_SMALL: Final = 2**31 - 1
+"""Of takeovers and versions, which some stores keep in 32 bits."""
 
 
 class ImportReport(Struct):
@@ -249,15 +254,17 @@ async def _check(session: _Unfinished) -> None:
     head, sid = session.head, session.head.session_id
     if head.min_format > CURRENT_FORMAT:
         raise SessionTooNewError(sid, head.min_format, CURRENT_FORMAT)
-    numbers = (head.position, head.window_start, head.checkpoint or 0, head.epoch, head.inbox_seq, head.takeovers)
     seqs = [item.seq for item in session.waiting]
     ids = [item.item_id for item in session.waiting] + [one.item_id for one in session.known]
     names = [one.timer_id for one in session.timers], [one.artifact_id for one in session.artifacts]
     formats = [format_of(row.kind, row.version) for row in session.rows]
     problems = {
-        "its records are not those from 0 to the head's position": [row.position for row in session.rows]
-        != list(range(head.position)),
-        "a number of its head is out of range": not all(0 <= n <= LARGEST for n in (*numbers, head.sends)),
+        # Lengths first: the head may claim more records than fit into memory.
+        "its records are not those from 0 to the head's position": len(session.rows) != head.position
+        or any(row.position != n for n, row in enumerate(session.rows)),
+        "a number of its head is out of range": not _fits(head),
+        "a version or time is out of range": not all(0 <= row.version <= LARGEST_SMALL for row in session.rows)
+        or not all(map(math.isfinite, _times(session))),
         "its window or checkpoint is behind the end": head.window_start > head.position
         or (head.checkpoint is not None and head.checkpoint >= head.position),
         "its inbox numbers do not fit": len(set(seqs)) < len(seqs) or not all(0 < n <= head.inbox_seq for n in seqs),
@@ -271,9 +278,36 @@ async def _check(session: _Unfinished) -> None:
     found = [what for what, wrong in problems.items() if wrong]
     if found:
         raise ExportFileError(f"session {sid!r} is damaged: {'; '.join(found)}")
+    _check_said(session)
     try:
         await load_state(sid, session.rows)
     except StoreCorruptError as error:
         raise ExportFileError(str(error)) from error
     except (ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
         raise ExportFileError(f"session {sid!r} is damaged: its records do not fit each other ({error})") from error
+
+
+def _fits(head: Head) -> bool:
+    """True when every store can hold the numbers of this head."""
+    counts = (head.position, head.window_start, head.checkpoint or 0, head.epoch, head.inbox_seq, head.sends)
+    large = (*counts, *[int(n) for n in structs.astuple(head.usage)])
+    return all(0 <= n <= LARGEST for n in large) and all(
+        0 <= n <= LARGEST_SMALL for n in (head.takeovers, head.min_format)
+    )
+
+
+def _times(session: _Unfinished) -> list[float]:
+    """Every time that the session has."""
+    head, stamped = session.head, [row.at for row in session.rows]
+    stamped += [item.at for item in session.waiting]
+    return [head.created_at, head.updated_at, *stamped, *[timer.due_at for timer in session.timers]]
+
+
+def _check_said(session: _Unfinished) -> None:
+    """Raises when what an inbox item or a timer will say is no user message: a run would stop at it each time."""
+    said = [(f"inbox item {one.item_id!r}", one.body) for one in session.waiting if one.kind != "stop"]
+    for what, body in (*said, *[(f"timer {one.timer_id!r}", one.body) for one in session.timers]):
+        try:
+            decode(body, UserMessage)
+        except StoreCorruptError as error:
+            raise ExportFileError(f"session {session.head.session_id!r} is damaged: {what}: {error}") from error

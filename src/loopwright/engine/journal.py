@@ -67,10 +67,11 @@ from .kernel import Kernel
 if TYPE_CHECKING:
     from ..core import chain
     from ..model import call_errors
-    from . import taking_back
+    from . import inbox_order, taking_back
 else:
     chain = Late("loopwright.core.chain")
     call_errors = Late("loopwright.model.call_errors")
+    inbox_order = Late("loopwright.engine.inbox_order")
     taking_back = Late("loopwright.engine.taking_back")
 
 T = TypeVar("T")
@@ -131,9 +132,8 @@ class Journal:
         if self.actor.state is not None and not fresh:
             check_agent(self.session_id, self.actor.state.facts.agent_name, self.kernel.config.agent_name)
             return None
-        store = self.kernel.store
         behind = self.actor.state.position if self.actor.state is not None else 0
-        found = await store.lookup(self.session_id)
+        found = await self.kernel.store.lookup(self.session_id)
         head = found.head
         check_known(head, self.kernel.config.agent_name)
         if head.position < behind:
@@ -144,19 +144,21 @@ class Journal:
             )
         # No further than the head that was seen: what it says about the lease belongs to exactly these records.
         length = head.position - head.window_start
-        stored = await store.read(self.session_id, after=head.window_start, limit=length)
+        stored = await self.kernel.store.read(self.session_id, after=head.window_start, limit=length)
+        seen = inbox_order.taken_up_to(found) if found.waiting else head.inbox_seq
         self.actor.state = await resumed_state(self.session_id, stored)
-        self.actor.inbox_seq = max(self.actor.inbox_seq, head.inbox_seq)
-        self.actor.inbox_seen = head.inbox_seq if not found.waiting else min(i.seq for i in found.waiting) - 1
+        self.actor.inbox_seq, self.actor.inbox_seen = max(self.actor.inbox_seq, head.inbox_seq), seen
         self.takeovers = head.takeovers
         self.actor.format = head.min_format
         return head
 
     async def waiting(self) -> tuple[InboxItem, ...]:
-        """Inbox items not taken yet."""
+        """Inbox items not taken yet. Raises `StoreCorruptError` when their numbers are not those that the store gave."""
         found = await self.kernel.store.lookup(self.session_id)
         self.actor.inbox_seq = max(self.actor.inbox_seq, found.head.inbox_seq)
-        if not found.waiting:
+        if found.waiting:
+            inbox_order.taken_up_to(found)
+        else:
             self.actor.inbox_seen = self.actor.inbox_seq
         return found.waiting
 

@@ -42,6 +42,9 @@ SEALED: Final = b"\x8fLWS"
 SEALED_TITLE: Final = "sealed:"
 """What an encrypted title begins with."""
 
+_SEALED_TITLE_START: Final = SEALED_TITLE + "j0xX"
+"""And the first bytes of `SEALED` as base64: people begin titles with that word, too."""
+
 _encoder = msgspec.json.Encoder()
 _classes: dict[str, type[Record]] = {name: kind for kind, name in KINDS.items()}
 _decoders: dict[str, msgspec.json.Decoder[Record]] = {}
@@ -60,7 +63,7 @@ def decode(body: bytes, as_type: type[T]) -> T:
     """The value that `encode` wrote. Raises `StoreCorruptError` when the bytes are not that."""
     try:
         return msgspec.json.decode(body, type=as_type)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
         return cast("T", _decode_slowly(body, as_type))
 
 
@@ -84,6 +87,8 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
         value = _json.loads(body)
     except (ValueError, TypeError) as error:
         raise StoreCorruptError(f"a {kind} record is not JSON: {error}") from error
+    if type(version) is not int:
+        raise StoreCorruptError(f"a {kind} record has version {version!r}")
     for step in range(version, VERSIONS.get(kind, 1)):
         upgrade = UPGRADES.get((kind, step))
         if upgrade is None:
@@ -95,6 +100,11 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
 def is_sealed(body: object) -> bool:
     """True for the body of an encrypted record; damaged rows may hold no bytes at all."""
     return isinstance(body, bytes) and body.startswith(SEALED)
+
+
+def is_sealed_title(title: object) -> bool:
+    """True for an encrypted title, also a damaged one; damaged rows may hold no text at all."""
+    return isinstance(title, str) and title.startswith(_SEALED_TITLE_START)
 
 
 def format_of(kind: str, version: int) -> int:

@@ -25,6 +25,7 @@ from ..model.errors import (
     RetryLaterError,
     SessionGoneError,
     SessionNotFoundError,
+    StoreCorruptError,
 )
 from ..ports.ambient import breathe
 from ..ports.artifact import Artifact
@@ -218,6 +219,8 @@ class EncryptedStore:
                 errors = [error async for error in self._unopened(head)]
             except (SessionGoneError, SessionNotFoundError):
                 continue
+            except StoreCorruptError as error:  # the store inside cannot read it to its end
+                errors = [error]
             if errors:
                 more = f" (and {len(errors) - 1} more of its values do not open)" if len(errors) > 1 else ""
                 what, _, todo = str(errors[0]).removeprefix(f"session {head.session_id!r}, ").partition("; ")
@@ -400,9 +403,11 @@ class EncryptedStore:
                 yield error
         for one in stored.artifacts:
             try:
-                for offset in range(0, one.size, SLICE_BYTES):
-                    await self.read_artifact(one.artifact_id, offset=offset, limit=SLICE_BYTES)
-            except SEAL_ERRORS as error:
+                offset = 0
+                # As far as there is something: the size that is stored beside it may be anything.
+                while data := await self.read_artifact(one.artifact_id, offset=offset, limit=SLICE_BYTES):
+                    offset += len(data)
+            except (*SEAL_ERRORS, StoreCorruptError) as error:
                 yield error
 
 

@@ -19,7 +19,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from ..model.archive_errors import SealBrokenError, SealKeyError, UnsealedError
-from ..model.codec import SEALED, encode
+from ..model.codec import SEALED, encode, is_sealed
 from ..model.errors import ConfigError
 from ..ports.sealing import SealingKeys
 
@@ -113,7 +113,7 @@ class Sealer:
 
     def open(self, place: SealedPlace, sealed: bytes) -> bytes:
         """The value. Raises `SealBrokenError`, `SealKeyError`, and `UnsealedError` unless plain ones are read."""
-        if not sealed.startswith(SEALED):
+        if not is_sealed(sealed):
             return self._plain_value(place, sealed)
         key_id, start = _parsed(place, sealed)
         if self._key(key_id) is None:
@@ -130,7 +130,7 @@ class Sealer:
 
     def is_plain(self, place: SealedPlace, stored: bytes) -> bool:
         """True when a value is not sealed and may be read. Raises `UnsealedError` when it may not."""
-        if stored.startswith(SEALED):
+        if is_sealed(stored):
             return False
         self._plain_value(place, stored)
         return True
@@ -147,7 +147,9 @@ class Sealer:
             nonce = os.urandom(_NONCE)
         return b"".join((start, nonce, self._cipher(key_id, place.scope).encrypt(nonce, value, bound)))
 
-    def _plain_value(self, place: SealedPlace, value: bytes) -> bytes:
+    def _plain_value(self, place: SealedPlace, value: object) -> bytes:
+        if not isinstance(value, bytes):  # a value of another type, put in by hand
+            raise place.broken()
         if self._plain == "refuse":
             raise UnsealedError(place.session_id, place.words, place.position)
         return value

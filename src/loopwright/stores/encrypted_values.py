@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from ..model.archive_errors import SealBrokenError, SealKeyError, UnsealedError
-from ..model.codec import SEALED_TITLE, decode, encode
+from ..model.codec import SEALED_TITLE, decode, encode, is_sealed, is_sealed_title
 from ..model.errors import ConfigError, StoreCorruptError
 from ..ports.store import (
     CreateSession,
@@ -189,13 +189,17 @@ class Opening:
         if not stored.title:
             return stored
         place = SealedPlace(stored.session_id, "title")
-        if not stored.title.startswith(SEALED_TITLE):
+        if not is_sealed_title(stored.title):
+            if type(stored.title) is not str:  # a value of another type, put in by hand
+                raise place.broken()
             self._sealer.open(place, b"")  # raises unless plain ones are read
             return stored
         try:
             sealed = base64.b64decode(stored.title[len(SEALED_TITLE) :], validate=True)
         except (binascii.Error, ValueError) as error:
             raise place.broken() from error
+        if not is_sealed(sealed):
+            raise place.broken()
         return structs.replace(stored, title=self._sealer.open(place, sealed).decode(errors="surrogatepass"))
 
     def shown_head(self, stored: Head) -> Head:

@@ -31,7 +31,8 @@ def bytes_of(artifact_id: str, parts: Sequence[Sequence[Any]], *, size: int, off
     rows, stop = rows_of(size, offset, limit), _stop(size, offset, limit)
     data = b"".join([bytes(part) for _, part in parts])
     skipped = rows.start * SLICE_BYTES
-    if [n for n, _ in parts] != list(rows) or len(data) < stop - skipped:
+    # Counted first: a size that was changed may stand for more rows than fit into memory.
+    if len(parts) != len(rows) or [n for n, _ in parts] != list(rows) or len(data) < stop - skipped:
         raise StoreCorruptError(
             f"artifact {artifact_id!r} lacks some of its rows {rows.start} to {rows.stop - 1}; restore a backup"
         )

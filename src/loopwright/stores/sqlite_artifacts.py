@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..model.errors import SessionGoneError, SessionNotFoundError
+from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
 from ..ports.artifact import Artifact
 from . import sqlite_statements as sql
 from .derived import artifact_name
@@ -46,18 +46,28 @@ def write_slice(id_: int, n: int, data: bytes, own: CommitConnection) -> None:
 
 def find(execute: Execute, artifact_id: str) -> Artifact | None:
     """What is known about a complete artifact."""
-    row = execute(sql.ARTIFACT, (artifact_id,)).fetchone()
-    return Artifact(*row[1:]) if row else None
+    found = _stored(execute, artifact_id)
+    return found[1] if found else None
 
 
 def read(execute: Execute, artifact_id: str, offset: int, limit: int | None) -> bytes:
     """Bytes from `offset`; b"" past the end and for an unknown artifact."""
-    row = execute(sql.ARTIFACT, (artifact_id,)).fetchone()
-    if row is None:
+    found = _stored(execute, artifact_id)
+    if found is None:
         return b""
-    id_, size = row[0], row[4]
+    id_, size = found[0], found[1].size
     wanted = rows_of(size, offset, limit)
     if not wanted:
         return b""
     parts = execute(sql.ARTIFACT_ROWS, (id_, wanted.start, wanted.stop)).fetchall()
     return bytes_of(artifact_id, parts, size=size, offset=offset, limit=limit)
+
+
+def _stored(execute: Execute, artifact_id: str) -> tuple[int, Artifact] | None:
+    row = execute(sql.ARTIFACT, (artifact_id,)).fetchone()
+    if row is None:
+        return None
+    known = Artifact(*row[1:])
+    if type(known.size) is not int or known.size < 0:  # a column of SQLite holds what somebody puts into it
+        raise StoreCorruptError(f"artifact {artifact_id!r} has size {known.size!r}; restore a backup")
+    return row[0], known

@@ -38,10 +38,15 @@ _POSITION_MASK = sql.POSITIONS_PER_SESSION - 1
 
 
 def snapshot(execute: Execute, read: Callable[[], T]) -> T:
-    """Runs several reads as of one moment."""
+    """Runs several reads as of one moment. Raises `StoreCorruptError` for a value of a type that nobody stores there: a
+    column of SQLite holds what somebody puts into it."""
     execute("BEGIN")
     try:
         return read()
+    except (TypeError, AttributeError) as error:
+        raise StoreCorruptError(
+            f"a row has a value of another type ({error}); the database was changed: restore a backup"
+        ) from error
     finally:
         execute("COMMIT")
 

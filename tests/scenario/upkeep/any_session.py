@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loopwright.engine.exporting import Exporter
 from loopwright.engine.importing import Importer, ImportReport
-from loopwright.model.codec import encode_record
+from loopwright.model.codec import encode, encode_record
 from loopwright.model.messages import UserMessage
 from loopwright.model.records import SessionCreated, UserMessageAdded
 from loopwright.model.usage import Usage
@@ -25,6 +25,8 @@ bodies = st.one_of(
     st.binary(max_size=30), st.sampled_from([b'{"a": 1.50}', b" {}", b"1,2", b'"\\ud800"', b"NaN", b"\n"])
 )
 times = st.floats(0, 4e9)
+messages = said.map(lambda text: encode(UserMessage(text)))
+items = st.tuples(st.sampled_from(["message", "timer", "wake"]), messages) | st.tuples(st.just("stop"), bodies)
 counts = st.integers(0, 2**40)
 
 
@@ -33,9 +35,9 @@ def images(draw: Any, session_id: str) -> SessionImage:
     first = SessionCreated(session_id, draw(names), draw(st.none() | said), {draw(names): draw(said)})
     later = [UserMessageAdded(UserMessage(text)) for text in draw(st.lists(said, max_size=4))]
     records = tuple(EncodedRecord(*parts(record, draw(times))) for record in [first, *later])
-    waiting = draw(st.lists(st.tuples(names, names, bodies, times), max_size=3, unique_by=lambda one: one[0]))
+    waiting = draw(st.lists(st.tuples(names, items, times), max_size=3, unique_by=lambda one: one[0]))
     known = sorted(set(draw(st.lists(names, max_size=3))) - {one[0] for one in waiting})
-    due = draw(st.dictionaries(names, st.tuples(times, bodies), max_size=2))
+    due = draw(st.dictionaries(names, st.tuples(times, messages), max_size=2))
     blobs = [*dict.fromkeys(draw(st.lists(st.binary(max_size=40), max_size=2))), *draw(_LARGE)]
     artifacts = [_artifact(session_id, data) for data in blobs]
     order = sorted(range(len(blobs)), key=lambda n: artifacts[n].artifact_id)
@@ -64,7 +66,7 @@ def images(draw: Any, session_id: str) -> SessionImage:
     return SessionImage(
         Inventory(
             head,
-            tuple(InboxItem(one, kind, body, at, n) for n, (one, kind, body, at) in enumerate(waiting, 1)),
+            tuple(InboxItem(one, kind, body, at, n) for n, (one, (kind, body), at) in enumerate(waiting, 1)),
             tuple(KnownItem(one, draw(st.integers(0, len(records)))) for one in known),
             tuple(StoredTimer(timer_id, at, body, draw(st.booleans())) for timer_id, (at, body) in sorted(due.items())),
             tuple(artifacts[n] for n in order),

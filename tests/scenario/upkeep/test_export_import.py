@@ -17,9 +17,11 @@ from loopwright import StatefulAgentLoop
 from loopwright.engine.importing import Importer
 from loopwright.engine.session_lines import ItemLine, RecordLine, body_of, read_line, written_with
 from loopwright.model.archive_errors import ExportFileError
+from loopwright.model.codec import encode
 from loopwright.model.errors import LoopwrightError, SessionExistsError
+from loopwright.model.messages import UserMessage
 from loopwright.model.records import SessionCreated
-from loopwright.ports.store import ClaimQuery, EncodedRecord, Head, SessionQuery
+from loopwright.ports.store import ClaimQuery, EncodedRecord, Head, InboxItem, SessionQuery
 from loopwright.ports.store_transfer import Inventory, SessionImage, StoredTimer
 from loopwright.stores.memory import MemoryStore
 from loopwright.stores.sqlite import SqliteStore
@@ -127,7 +129,9 @@ def _with_timer() -> SessionImage:
         takeovers=0, agent_name="a", kind="agent", parent_id=None, lifecycle="linked", title="", min_format=1,
         status="running", created_at=1.0, updated_at=1.0,
     )  # fmt: skip
-    return SessionImage(Inventory(head, (), (), (StoredTimer("t", 5.0, b"{}"),), ()), (record,), ())
+    return SessionImage(
+        Inventory(head, (), (), (StoredTimer("t", 5.0, encode(UserMessage("wake"))),), ()), (record,), ()
+    )
 
 
 async def test_a_named_session_brings_its_descendants() -> None:
@@ -161,6 +165,11 @@ def damaged(data: bytes) -> Iterator[tuple[str, bytes, type[LoopwrightError], st
     yield "an unknown record", b"".join([*lines[:3], unknown, *lines[4:]]), ExportFileError, "position 1"
     head["head"]["window_start"] = 2**70
     yield "a number too large", b"".join([lines[0], json.dumps(head).encode() + b"\n", *lines[2:]]), ExportFileError, ""
+    head["head"] |= {"window_start": 0, "position": 2**62}
+    claims = b"".join([lines[0], json.dumps(head).encode() + b"\n", *lines[2:]])
+    yield "more records claimed than fit into memory", claims, ExportFileError, "records are not those from 0"
+    versions = lines[3].replace(b'"version":1', b'"version":2147483648')
+    yield "a version too large", b"".join([*lines[:3], versions, *lines[4:]]), ExportFileError, "a version or time"
     yield "a line behind the end", data + lines[1], ExportFileError, "behind the end"
 
 
@@ -172,6 +181,24 @@ async def test_a_file_that_is_wrong_stores_nothing_and_says_where(talk: bytes) -
         assert words in str(refused.value), what
         stored = await store.list(SessionQuery())
         assert len(stored) == (what == "a line behind the end"), what
+        await store.aclose()
+
+
+async def test_what_a_run_could_never_say_is_refused_with_its_id() -> None:
+    source = MemoryStore()
+    await source.restore(_with_timer())
+    await source.enqueue("s", InboxItem("the-item", "message", encode(UserMessage("later")), 1.0))
+    lines = (await exported(source)).splitlines(keepends=True)
+    for kind, name in (("item", "inbox item 'the-item'"), ("timer", "timer 't'")):
+        wrong = [
+            line.replace(b'"role":"user"', b'"role":0') if line.startswith(f'{{"type":"{kind}"'.encode()) else line
+            for line in lines
+        ]
+        assert wrong != lines
+        store = MemoryStore()
+        with pytest.raises(ExportFileError, match=name):
+            await imported(store, b"".join(wrong))
+        assert list(await store.list(SessionQuery())) == []
         await store.aclose()
 
 
