@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -56,25 +56,19 @@ def schema_1(dsn: str) -> str:
     return schema_of(dsn, 1)
 
 
-@pytest.fixture(params=["postgres", "mariadb"])
-def empty(request: pytest.FixtureRequest) -> Iterator[str]:
-    with client.shared(request.param).database() as dsn:
-        yield dsn
-
-
 @pytest.fixture
-async def old(empty: str) -> str:
+async def old(either: str) -> str:
     """A database of version 1 with a session in it."""
-    await run(empty, schema_1(empty) + A_SESSION)
-    return empty
+    await run(either, schema_1(either) + A_SESSION)
+    return either
 
 
 async def versions(dsn: str) -> list[int]:
     return [row[0] for row in await rows(dsn, "SELECT version FROM lw_schema ORDER BY version")]
 
 
-async def test_the_list_leads_to_the_version_that_new_tables_get(empty: str) -> None:
-    sql = dialect_of(empty).statements
+async def test_the_list_leads_to_the_version_that_new_tables_get(either: str) -> None:
+    sql = dialect_of(either).statements
     assert newest(1, sql.MIGRATIONS) == sql.SCHEMA.version == VERSION
     assert [one.version for one in sql.MIGRATIONS] == list(range(2, VERSION + 1))
     assert {path.name for path in HISTORY.glob("postgres_schema_*.sql")} == {
@@ -100,16 +94,16 @@ async def indexes(dsn: str) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("version", range(1, VERSION))
-async def test_migrated_tables_have_the_same_columns_and_indexes_as_new_ones(empty: str, version: int) -> None:
-    await run(empty, schema_of(empty, version) + A_SESSION)
-    migrations = dialect_of(empty).statements.MIGRATIONS
-    await prepared(empty, AUTO, migrations)
-    with client.shared("postgres" if empty.startswith("postgresql:") else "mariadb").database() as new:
+async def test_migrated_tables_have_the_same_columns_and_indexes_as_new_ones(either: str, version: int) -> None:
+    await run(either, schema_of(either, version) + A_SESSION)
+    migrations = dialect_of(either).statements.MIGRATIONS
+    await prepared(either, AUTO, migrations)
+    with client.shared("postgres" if either.startswith("postgresql:") else "mariadb").database() as new:
         await prepared(new, AUTO, migrations)
-        assert await columns(empty) == await columns(new)
-        assert await indexes(empty) == await indexes(new)
+        assert await columns(either) == await columns(new)
+        assert await indexes(either) == await indexes(new)
         assert await versions(new) == [VERSION]
-    assert await versions(empty) == SO_FAR[version - 1 :]
+    assert await versions(either) == SO_FAR[version - 1 :]
 
 
 async def test_opening_runs_what_must_come_first_and_leaves_the_clean_up(old: str) -> None:
@@ -154,16 +148,16 @@ async def test_verify_gives_exactly_the_statements_that_are_missing_and_they_wor
     await prepared(old, VERIFY)
 
 
-async def test_the_complete_script_makes_all_tables_and_may_run_again(empty: str) -> None:
-    script = open_store(empty).ddl()
-    assert script == complete_ddl(dialect_of(empty).statements.SCHEMA)
+async def test_the_complete_script_makes_all_tables_and_may_run_again(either: str) -> None:
+    script = open_store(either).ddl()
+    assert script == complete_ddl(dialect_of(either).statements.SCHEMA)
     with pytest.raises(StoreSchemaError) as missing:
-        await prepared(empty, VERIFY, dialect_of(empty).statements.MIGRATIONS)
+        await prepared(either, VERIFY, dialect_of(either).statements.MIGRATIONS)
     assert sorted(missing.value.ddl.splitlines()) == sorted(script.splitlines())
     for _ in range(2):
-        await run(empty, script)
-    await prepared(empty, VERIFY, dialect_of(empty).statements.MIGRATIONS)
-    assert await versions(empty) == [VERSION]
+        await run(either, script)
+    await prepared(either, VERIFY, dialect_of(either).statements.MIGRATIONS)
+    assert await versions(either) == [VERSION]
 
 
 def started_at_once(dsn: str) -> None:
@@ -280,10 +274,10 @@ async def test_tables_of_the_future_are_refused_by_this_version_and_untouched(ol
     assert await columns(old) == before
 
 
-async def test_tables_of_another_prefix_are_migrated_by_themselves(empty: str) -> None:
-    await run(empty, schema_1(empty).replace("lw_", "other_"))
-    await run(empty, schema_1(empty))
-    store = open_store(f"{empty}?prefix=other_")
+async def test_tables_of_another_prefix_are_migrated_by_themselves(either: str) -> None:
+    await run(either, schema_1(either).replace("lw_", "other_"))
+    await run(either, schema_1(either))
+    store = open_store(f"{either}?prefix=other_")
     writer = await begin(store)
     await writer.apply(PutTimer("t", 5.0, b"{}"))
     query = ClaimQuery(agent_names=("default",), max_format=1, now=9.0)
@@ -291,7 +285,7 @@ async def test_tables_of_another_prefix_are_migrated_by_themselves(empty: str) -
     figures = await store.figures()
     assert (figures.schema_version, figures.records, figures.cleanup) == (VERSION, 3, ())
     await store.aclose()
-    assert await versions(empty) == [1]
+    assert await versions(either) == [1]
 
 
 async def test_tables_in_a_schema_of_their_own_are_migrated_there(postgres: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 from msgspec import structs
 from tests.contract.stores.later_server_schema import connected, dialect_of
-from tests.servers import client
 
 from loopwright import open_store
 from loopwright.model.errors import ConfigError, InvariantError, SessionExistsError, StoreError, StoreUnavailableError
@@ -29,15 +28,9 @@ FUTURE = 4e9
 pytestmark = pytest.mark.server
 
 
-@pytest.fixture(params=["postgres", "mariadb"])
-def dsn(request: pytest.FixtureRequest) -> Iterator[str]:
-    with client.shared(request.param).database() as dsn:
-        yield dsn
-
-
 @pytest.fixture
-async def store(dsn: str) -> AsyncIterator[SessionStore]:
-    store = open_store(dsn)
+async def store(either: str) -> AsyncIterator[SessionStore]:
+    store = open_store(either)
     yield store
     await store.aclose()
 
@@ -60,23 +53,23 @@ async def by_deletion(store: SessionStore, writer: Writer, artifact: Artifact) -
 
 @pytest.mark.parametrize("needed", [by_record, by_item, by_timer, by_deletion])
 async def test_an_artifact_that_is_needed_after_it_was_found_spare_stays(
-    dsn: str, store: SessionStore, needed: Any
+    either: str, store: SessionStore, needed: Any
 ) -> None:
-    sql = dialect_of(dsn).statements
+    sql = dialect_of(either).statements
     writer = await begin(store)
     artifact = await store.put_artifact("s", b"x", "text/plain")
-    async with connected(dsn) as connection:
+    async with connected(either) as connection:
         (spare,) = await spare_artifacts(connection, sql, FUTURE)
         await needed(store, writer, artifact)
         assert not await hide_artifact(spare, FUTURE, sql, connection)
     assert await store.artifact(artifact.artifact_id) == (None if needed is by_deletion else artifact)
 
 
-async def test_an_artifact_that_is_put_again_after_it_was_found_spare_stays(dsn: str, store: SessionStore) -> None:
-    sql = dialect_of(dsn).statements
+async def test_an_artifact_that_is_put_again_after_it_was_found_spare_stays(either: str, store: SessionStore) -> None:
+    sql = dialect_of(either).statements
     await begin(store)
     artifact = await store.put_artifact("s", b"x", "text/plain")
-    async with connected(dsn) as connection:
+    async with connected(either) as connection:
         ((first,),) = await connection.rows("SELECT created_at FROM lw_artifacts")
         (spare,) = await spare_artifacts(connection, sql, FUTURE)
         await connection.run("UPDATE lw_artifacts SET created_at = 1.0")
@@ -85,14 +78,14 @@ async def test_an_artifact_that_is_put_again_after_it_was_found_spare_stays(dsn:
     assert await store.read_artifact(artifact.artifact_id) == b"x"
 
 
-async def test_names_in_a_long_journal_are_found_on_every_page(dsn: str, store: SessionStore) -> None:
+async def test_names_in_a_long_journal_are_found_on_every_page(either: str, store: SessionStore) -> None:
     writer = await begin(store)
     first, last, spare = [await store.put_artifact("s", name, "text/plain") for name in (b"first", b"last", b"spare")]
     await by_record(store, writer, first)
     await writer.write(2000)
     await by_record(store, writer, last)
-    async with connected(dsn) as connection:
-        found = await spare_artifacts(connection, dialect_of(dsn).statements, FUTURE)
+    async with connected(either) as connection:
+        found = await spare_artifacts(connection, dialect_of(either).statements, FUTURE)
     assert [one.artifact_id for one in found] == [spare.artifact_id]
 
 
@@ -120,12 +113,14 @@ class CutAfterCommit:
             raise ConnectionError("cut")
 
 
-async def test_a_session_whose_commit_was_answered_by_silence_is_restored_once(dsn: str, store: SessionStore) -> None:
-    sql = dialect_of(dsn).statements
+async def test_a_session_whose_commit_was_answered_by_silence_is_restored_once(
+    either: str, store: SessionStore
+) -> None:
+    sql = dialect_of(either).statements
     await store.create(new_session("makes the tables"))
     asked: list[Head] = []
     work = partial(restore, image(), asked, sql)
-    async with connected(dsn) as connection:
+    async with connected(either) as connection:
         with pytest.raises(ConnectionError):
             await work(CutAfterCommit(connection, sql.COMMIT))
         assert await work(connection) == image().inventory.head
@@ -149,15 +144,15 @@ async def test_an_image_that_cannot_be_stored_leaves_nothing_and_the_store_goes_
     assert (await head_of(store)).position == 1
 
 
-async def test_a_server_has_no_file_to_copy_and_says_what_copies_it(dsn: str, store: SessionStore) -> None:
-    program = "pg_dump" if dsn.startswith("postgresql") else "mariadb-dump"
+async def test_a_server_has_no_file_to_copy_and_says_what_copies_it(either: str, store: SessionStore) -> None:
+    program = "pg_dump" if either.startswith("postgresql") else "mariadb-dump"
     with pytest.raises(ConfigError, match=f"{program}.*loopwright db export"):
         await store.backup("copy.db")
 
 
-async def test_records_that_belong_to_no_session_are_found(dsn: str, store: SessionStore) -> None:
+async def test_records_that_belong_to_no_session_are_found(either: str, store: SessionStore) -> None:
     await store.create(new_session())
-    async with connected(dsn) as connection:
+    async with connected(either) as connection:
         await connection.run("INSERT INTO lw_records VALUES (999, 0, 'fact', 1, 1.0, 'x')")
     assert [one.what for one in await store.check()] == ["1 records belong to no session"]
 
