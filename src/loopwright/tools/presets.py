@@ -29,8 +29,6 @@ from .todo import todo_tool
 from .workspace import Workspace
 from .write_file import write_file_tool
 
-_LOAD_SKILL = "load_skill"
-
 WORKSPACE_VARIABLE = "LOOPWRIGHT_WORKSPACE"
 
 Preset = Literal["core", "explore", "full"]
@@ -48,6 +46,7 @@ _CORE = (
     "request_user_input",
 )
 _FULL = (*_CORE, "note", "todo")
+_KNOWN = (*_FULL, "load_skill")
 PRESETS: Mapping[str, tuple[str, ...]] = {"core": _CORE, "explore": _EXPLORE, "full": _FULL}
 """Tools of each preset in the order in which a model sees them. `explore` changes nothing: it has no shell and no writer."""
 
@@ -86,20 +85,21 @@ def create_default_tool_registry(
     `skills` adds `load_skill` to any preset, unless it is excluded.
     Raises: `ConfigError` listing every unknown name, and when a tool needs a workspace and there is none.
     """
-    exclude = tuple(exclude)
-    names = _chosen(preset, tuple(include), exclude, allow_bash)
+    names = _chosen(preset, (*include, *(["load_skill"] if skills is not None else ())), tuple(exclude), allow_bash)
+    if "load_skill" in names and skills is None:
+        raise ConfigError("load_skill needs skills=, for example skills=SkillLibrary(folder)")
     needs_folder = [name for name in names if name == "bash" or name in _IN_WORKSPACE]
     place = _workspace(workspace, os.environ if env is None else env, needs_folder) if needs_folder else None
     registry = ToolRegistry()
     for name in names:
-        if place is None or name in _ANYWHERE:
+        if name == "load_skill" and skills is not None:
+            registry.register(load_skill_tool(skills))
+        elif place is None or name in _ANYWHERE:
             registry.register(_ANYWHERE[name]())
         elif name == "bash":
             registry.register(bash_tool(place, shell_backend))
         else:
             registry.register(_IN_WORKSPACE[name](place))
-    if skills is not None and _LOAD_SKILL not in exclude:
-        registry.register(load_skill_tool(skills))
     return registry
 
 
@@ -108,10 +108,9 @@ def _chosen(preset: str, include: tuple[str, ...], exclude: tuple[str, ...], all
     if preset not in PRESETS:
         problems.append(f"unknown preset {preset!r}; use {', '.join(PRESETS)}")
     for option, given in (("include", include), ("exclude", exclude)):
-        known = _FULL if option == "include" else (*_FULL, _LOAD_SKILL)
-        unknown = [name for name in given if name not in known]
+        unknown = [name for name in given if name not in _KNOWN]
         if unknown:
-            problems.append(f"{option}: unknown tools {', '.join(unknown)}; known: {', '.join(known)}")
+            problems.append(f"{option}: unknown tools {', '.join(unknown)}; known: {', '.join(_KNOWN)}")
     if "bash" in include and not allow_bash:
         problems.append("bash is included and allow_bash is False; choose one")
     if problems:
