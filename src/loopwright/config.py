@@ -29,6 +29,10 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Sessions made by this loop belong to this agent and are run only by loops of the same name."""
     system_prompt: str | None = None
     """Instructions where neither session nor send has its own."""
+    inject_tool_descriptions: bool = False
+    """List names and descriptions of the tools in the instructions, too; their definitions hold them already."""
+    tool_catalog_header: str | None = None
+    """What stands above that list; None takes the library's words."""
     model: str | None = None
     """Overrides the service's model."""
     max_rounds: int = 24

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .engine import context_parts as parts
     from .engine.context_parts import ContextParts
     from .ports.fold import FoldStrategy
-    from .ports.representation import Representation
     from .tools import registry, signature, validation
 else:
     parts = Late("loopwright.engine.context_parts")
@@ -105,6 +104,28 @@ def fold_policy(fold: FoldStrategy) -> FoldPolicy:
     )
 
 
-def context_parts(representation: Representation | None, fold: FoldStrategy | None) -> ContextParts:
-    """The host's implementers, together."""
-    return parts.ContextParts(representation=representation, fold=fold)
+def context_parts(**given: Any) -> ContextParts | None:
+    """The host's implementers, together, by the fields of `ContextParts`; None when there is none.
+
+    Raises: `ConfigError` for one that lacks what its port asks for.
+    """
+    if all(part is None for part in given.values()):
+        return None
+    problems = [
+        f"{name}: {type(part).__name__} has no {member}"
+        for name, part in given.items()
+        if part is not None
+        for member in _MEMBERS.get(name, ())
+        if not hasattr(part, member)
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return parts.ContextParts(**given)
+
+
+_MEMBERS = {
+    "representation": ("kind", "version", "project"),
+    "fold": ("fold_id", "keep_last_sends", "trigger_ratio", "summary_max_tokens", "fold"),
+    "prompt_source": ("sections",),
+}
+"""What each part must have."""

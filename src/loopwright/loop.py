@@ -25,8 +25,8 @@ from .engine.kernel import Kernel
 from .engine.turn import AS_SET, SendOptions
 from .late import Late
 from .model.errors import ConfigError, LoopClosedError
-from .model.messages import Message, MessageLike
-from .model.records import Interaction, SessionCreated
+from .model.messages import MessageLike
+from .model.records import SessionCreated
 from .model.specs import StructuredOutputSpec
 from .ports.ambient import Ambient, RealAmbient
 from .ports.cancellation import CancellationToken, Stop
@@ -34,21 +34,21 @@ from .ports.llm import LLMService
 from .ports.schema_policy import SchemaPolicy
 from .ports.store import Durability, NewSession
 from .ports.tool import NoTools, ToolDefinition, ToolSource
+from .session_reading import SessionReading
 from .stores.dsn import BUSY_WAIT_S, default_path, open_store
 
 if TYPE_CHECKING:
     from . import forms
     from .context import summary_fold
-    from .core.chain import ChainReport
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, draining, forking, inspection, recovery, verifying, watching, worker
+    from .engine import answers, draining, epochs, folding, forking, recovery, watching, worker
     from .engine.answers import Answers
-    from .engine.inspection import SessionStats
     from .engine.recovery import Recovered
     from .engine.worker import SessionNews, WorkDone
     from .forms import OutputSchema
     from .model.events import AgentEvent
     from .ports.fold import FoldStrategy
+    from .ports.prompt_source import PromptSource
     from .ports.representation import Representation
     from .ports.store_admin import SessionStore
     from .tools import validation
@@ -59,10 +59,10 @@ else:
     summary_fold = Late("loopwright.context.summary_fold")
     answers = Late("loopwright.engine.answers")
     draining = Late("loopwright.engine.draining")
+    epochs = Late("loopwright.engine.epochs")
+    folding = Late("loopwright.engine.folding")
     forking = Late("loopwright.engine.forking")
-    inspection = Late("loopwright.engine.inspection")
     recovery = Late("loopwright.engine.recovery")
-    verifying = Late("loopwright.engine.verifying")
     watching = Late("loopwright.engine.watching")
     worker = Late("loopwright.engine.worker")
     validation = Late("loopwright.tools.validation")
@@ -73,7 +73,7 @@ T = TypeVar("T")
 _NOTHING_GIVEN = (None,) * 8
 
 
-class StatefulAgentLoop:
+class StatefulAgentLoop(SessionReading):
     """Durable conversations with tools, over one store.
 
     Any number of loop objects, processes and threads may share a store; a session is run by one of them at a time.
@@ -93,6 +93,7 @@ class StatefulAgentLoop:
         event_bus: AgentEventBus | None = None,
         representation: Representation | None = None,
         fold: FoldStrategy | None = None,
+        prompt_source: PromptSource | None = None,
         schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
         durability: Durability = "barrier",
         ambient: Ambient | None = None,
@@ -102,7 +103,8 @@ class StatefulAgentLoop:
         `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`.
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
         `tools`: functions, definitions or a registry. `representation`: how finished sends are shown, by default verbatim.
-        `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `ambient`: clock, ids and randomness, for tests.
+        `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `prompt_source`: what of the
+        instructions stands in files (`PromptFiles`). `ambient`: clock, ids and randomness, for tests.
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
         if config is not None and not isinstance(config, AgentLoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -115,6 +117,8 @@ class StatefulAgentLoop:
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
         service: LLMService = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
         settings = config or AgentLoopConfig()
+        given = {"representation": representation, "fold": fold, "prompt_source": prompt_source}
+        context = forms.context_parts(**given) if any(given.values()) else None
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
         wait_s = max(BUSY_WAIT_S, settings.lease_ttl_s)
         self._store = store or open_store(
@@ -134,7 +138,7 @@ class StatefulAgentLoop:
                 validate=_validate,
                 fold=FoldPolicy() if fold is None else forms.fold_policy(fold),
             ),
-            context=None if representation is None and fold is None else forms.context_parts(representation, fold),
+            context=context,
             own_fold=_own_fold,
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
         )
@@ -388,29 +392,21 @@ class StatefulAgentLoop:
         ACTORS.drop(self._store.identity, session_id)
         return gone
 
-    async def get_messages(self, session_id: str) -> tuple[Message, ...]:
-        """The whole conversation as messages, oldest first; calls still open stand in the last reply."""
-        self._check_open()
-        return await inspection.read_messages(self._store, session_id)
+    async def new_epoch(self, session_id: str, *, reason: str = "asked for") -> bool:
+        """Takes instructions, tools and files as they are now for the session's next requests; the provider's cache breaks.
 
-    async def get_pending(self, session_id: str) -> tuple[tuple[Any, ...], tuple[Interaction, ...]]:
-        """(open tool calls, open questions) of a session."""
-        self._check_open()
-        return await inspection.pending_of(self._store, session_id)
-
-    async def get_session_stats(self, session_id: str) -> SessionStats:
-        """Counts, usage, status and times of a session."""
-        self._check_open()
-        return await inspection.stats_of(self._store, session_id)
-
-    async def verify(self, session_id: str, *, expected: str | None = None) -> ChainReport:
-        """What the links of `hash_chain` say about a session's records: whether any was changed, removed or put in.
-
-        Made with this loop's `hash_chain_key`; needs no turn and changes nothing. `expected`: the digest of an earlier
-        report, kept elsewhere. Raises: `ConfigError` when that is no digest. Cost: the whole journal, in pages.
+        False when there is nothing to freeze. Raises: `SessionPendingError` while a send is open.
         """
-        self._check_open()
-        return await verifying.verify(self._store, session_id, key=self.config.hash_chain_key, expected=expected)
+        with self._counted():
+            return await self._admission.in_turn(session_id, lambda turn: epochs.asked_for(turn, reason))
+
+    async def fold(self, session_id: str) -> bool:
+        """Puts all but the newest sends into a note now, with the session's turn; False when there is nothing to fold.
+
+        Raises: `SessionPendingError` while a send is open, `CompactionFailed` when no note was made; what it cost is stored.
+        """
+        with self._counted():
+            return await self._admission.in_turn(session_id, folding.fold_asked)
 
     async def prewarm(self, session_id: str) -> bool:
         """Loads a session's state into memory ahead of its next send; False when it was warm."""

@@ -22,7 +22,6 @@ from ..model.errors import (
     RetryLaterError,
     SessionBusyError,
     SessionMovedError,
-    SessionPendingError,
     StoreError,
 )
 from ..model.event_types import AgentEventType
@@ -35,7 +34,7 @@ from .actor import ACTORS, Actor, TurnOf
 from .journal import check_known
 from .kernel import Kernel
 from .running import base_prompt, before_append, said
-from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing
+from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing, pending_error
 
 if TYPE_CHECKING:
     from ..core import result as results
@@ -433,13 +432,3 @@ def epochs_asked(turn: Turn, start: SendStarted) -> bool:
     if facts.context is not None or kernel.context is not None or start.tools:
         return True
     return base_prompt(kernel.config, turn.journal.state, start.system_prompt) is not None
-
-
-def pending_error(session_id: str, state: State) -> SessionPendingError:
-    """The error that lists what a session still waits for."""
-    return SessionPendingError(
-        session_id,
-        assistant_position=state.batch[0].position if state.batch else None,
-        pending_tool_calls=[c.call for c in state.open_calls()],
-        pending_interactions=[c.question for c in state.batch if c.waits_for_person],
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..ports.fold import FoldStrategy
+from ..ports.prompt_source import PromptSource
 from ..ports.representation import Representation
 
 
@@ -17,3 +18,4 @@ class ContextParts(Struct, frozen=True, kw_only=True):
 
     representation: Representation | None = None
     fold: FoldStrategy | None = None
+    prompt_source: PromptSource | None = None

@@ -23,6 +23,7 @@ from ..core.window import send_messages, tokens_of
 from ..model.context_records import FoldFailed, FoldMade, NoteWritten
 from ..model.errors import (
     CancellationRequested,
+    CompactionFailed,
     LoopwrightError,
     RetryLaterError,
     SessionGoneError,
@@ -47,6 +48,7 @@ from .kernel import Kernel
 from .model_call import CallStopped, ModelCall, NoReply, code_of
 from .running import RunContext
 from .stopping import Stopped, TimedOut, race
+from .turn import Turn, pending_error
 
 _log = logging.getLogger("loopwright.folding")
 
@@ -84,6 +86,25 @@ async def fold_now(context: RunContext, plan: FoldPlan) -> None:
     await _commit(journal, made)
     if context.token.cancelled:
         raise CancellationRequested(context.token.reason)
+
+
+async def fold_asked(turn: Turn) -> bool:
+    """Folds all but the newest sends; see `StatefulAgentLoop.fold`."""
+    kernel, journal = turn.kernel, turn.journal
+    await journal.load()
+    if journal.state.active is not None:
+        raise pending_error(turn.actor.session_id, journal.state)
+    send, policy = journal.state.facts.send, kernel.limits.fold
+    if send is None or policy is None:
+        return False
+    plan = planned(journal.state, policy, send.start.context_budget_tokens, "asked")
+    if plan is None:
+        return False
+    made = await make(kernel, task_of(journal.state, plan), plan, turn.token)
+    await _commit(journal, made, release=True)
+    if isinstance(made.record, FoldFailed):
+        raise CompactionFailed(turn.actor.session_id, made.record.error_code, made.record.message)
+    return True
 
 
 async def take_offered(journal: Journal) -> None:

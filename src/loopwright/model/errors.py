@@ -54,6 +54,7 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── HookFailedError              hook.failed
     │   ├── StructuredOutputError        output.invalid
     │   ├── PoisonedError                session.poisoned
+    │   ├── CompactionFailed             compaction.failed
     │   ├── ToolFailure                  tool.failed   (calls)
     │   └── OnCommitError                tool.on_commit   (calls)
     └── InvariantError                   bug.invariant    (a fault of ours: please report it)
@@ -430,6 +431,21 @@ class StructuredOutputError(RunError):
         self.reason = reason
         """no_json | invalid_json | not_object | missing_required | schema."""
         super().__init__(message)
+
+
+class CompactionFailed(RunError):
+    """A fold that the host asked for gave no note; the window is as it was, what it cost is stored."""
+
+    code = "compaction.failed"
+
+    def __init__(self, session_id: str, why: str, detail: str) -> None:
+        super().__init__(
+            f"session {session_id!r}: no note was made ({why}): {detail}; the conversation is whole, try again later"
+        )
+        self.session_id = session_id
+        self.why = why
+        """The code of what went wrong, such as "fold.timed_out" or "fold.empty"."""
+        self.detail = detail
 
 
 class PoisonedError(RunError):
