@@ -6,17 +6,27 @@ Read next: `loop.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
 from .core.retry import LLMRetryPolicy
 from .core.settings import type_problems
+from .late import Late
 from .model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from .core import pricing
+else:
+    pricing = Late("loopwright.core.pricing")
 
 __all__ = ["AgentLoopConfig", "LLMRetryPolicy", "WorkerSettings"]
 
+
+LONGEST_KEY = 200
+"""Characters of the key of a budget."""
 
 SHORTEST_KEY = 16
 """Bytes of a key for `hash_chain_key`."""
@@ -38,6 +48,13 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     temperature: float | None = None
     run_token_budget: int | None = None
     """Tokens one send may use, checked between rounds; None is unlimited."""
+    run_cost_budget_usd: float | None = None
+    """US dollars one send may cost; None is unlimited. Budgets of money need the loop's `prices`."""
+    session_cost_budget_usd: float | None = None
+    """US dollars all sends of a session may cost together; None is unlimited."""
+    cost_budgets: dict[str, float] | None = None
+    """US dollars by the key of a budget, such as a customer or a month: all sessions and processes that name the key
+    share it, through their store."""
     stream: bool = True
     """Ask services that can for a stream; replies are the same."""
     retry: LLMRetryPolicy = LLMRetryPolicy()
@@ -75,6 +92,17 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     hash_chain_key: bytes | None = None
     """Secret of at least 16 bytes with which links are made and verified; None: anybody can make them anew."""
 
+    @property
+    def has_cost_budget(self) -> bool:
+        """True when any budget of money is set."""
+        return bool(self.run_cost_budget_usd or self.session_cost_budget_usd or self.cost_budgets)
+
+    @property
+    def run_cost_budget(self) -> int | None:
+        """`run_cost_budget_usd` in nanodollars."""
+        usd = self.run_cost_budget_usd
+        return None if usd is None else pricing.nanodollars(usd)
+
     def __repr__(self) -> str:
         given = [f"{name}={value!r}" for name, value in self.__rich_repr__()]
         return f"AgentLoopConfig({', '.join(given)})"
@@ -95,6 +123,8 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         whole = isinstance(key, bytes) and len(key) >= SHORTEST_KEY
         if key is not None and not whole:
             problems.append(f"hash_chain_key must be bytes, at least {SHORTEST_KEY} of them")
+        if "cost_budgets" not in wrong:
+            problems += _budget_problems(self.cost_budgets or {})
         if problems:
             raise ConfigError(problems)
 
@@ -146,13 +176,28 @@ _NOT_NEGATIVE = (
     "lease_wait_s",
     "session_cache_size",
 )
-_POSITIVE_OR_NONE = ("max_output_tokens", "run_token_budget")
+_POSITIVE_OR_NONE = ("max_output_tokens", "run_token_budget", "run_cost_budget_usd", "session_cost_budget_usd")
 
 _RANGES: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (_POSITIVE, "positive", lambda value: value > 0),
     (_NOT_NEGATIVE, "0 or more", lambda value: value >= 0),
     (_POSITIVE_OR_NONE, "positive or None", lambda value: value is None or value > 0),
 )
+
+
+def _budget_problems(budgets: dict[str, float]) -> list[str]:
+    problems = [f"cost_budgets[{key!r}] must be positive" for key, usd in budgets.items() if not usd > 0]
+    problems += [f"cost_budgets[{key!r}] must be a finite number" for key, usd in budgets.items() if usd == math.inf]
+    return problems + [
+        f"key {key!r} of cost_budgets must be 1 to {LONGEST_KEY} printable characters"
+        for key in budgets
+        if not _is_key(key)
+    ]
+
+
+def _is_key(key: str) -> bool:
+    return 1 <= len(key) <= LONGEST_KEY and key.isprintable()
+
 
 _WORKER_RANGES: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (("max_sessions", "poll_min_s", "poll_max_s", "set_aside_s"), "positive", lambda value: value > 0),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from .config import AgentLoopConfig, WorkerSettings
 from .core.decide import Limits
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .engine.worker import SessionNews, WorkDone
     from .forms import OutputSchema
     from .model.events import AgentEvent
+    from .ports.prices import Prices
     from .ports.store_admin import SessionStore
     from .tools import validation
     from .transports import service_factory
@@ -89,12 +90,14 @@ class StatefulAgentLoop:
         schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
         durability: Durability = "barrier",
         ambient: Ambient | None = None,
+        prices: Prices | Literal["auto"] | None = None,
     ) -> None:
         """Opens the store at once; the model is reached with the first send.
 
         `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`.
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
         `tools`: functions, definitions or a registry. `ambient`: clock, ids and randomness, for tests.
+        `prices`: what calls cost, such as a `PriceTable`; "auto" takes the list prices of providers (extra `prices`).
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
         if config is not None and not isinstance(config, AgentLoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -107,6 +110,8 @@ class StatefulAgentLoop:
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
         service: LLMService = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
         settings = config or AgentLoopConfig()
+        costed = prices is not None or settings.has_cost_budget
+        list_of_prices = forms.source_of_prices(prices, settings) if costed else None
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
         wait_s = max(BUSY_WAIT_S, settings.lease_ttl_s)
         self._store = store or open_store(
@@ -126,6 +131,7 @@ class StatefulAgentLoop:
                 validate=_validate,
             ),
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
+            prices=list_of_prices,
         )
         self._admission = Admission(self._kernel)
         self._in_flight = InFlight()

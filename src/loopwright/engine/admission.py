@@ -323,6 +323,7 @@ class Admission:
             system_prompt=options.system_prompt,
             model=config.model,
             run_token_budget=options.run_token_budget or config.run_token_budget,
+            run_cost_budget=config.run_cost_budget,
             max_output_tokens=options.max_output_tokens or config.max_output_tokens,
             output=options.output,
         )

@@ -25,6 +25,7 @@ from .keeper import LeaseKeeper
 
 if TYPE_CHECKING:
     from ..model import events
+    from ..ports.prices import Prices
     from ..ports.store_admin import SessionStore
 else:
     events = Late("loopwright.model.events")
@@ -42,6 +43,8 @@ class Kernel(Struct, kw_only=True):
     ambient: Ambient
     limits: Limits
     keeper: LeaseKeeper
+    prices: Prices | None = None
+    """What calls cost; None counts tokens alone."""
     deadlines: Deadlines = msgspec.field(default_factory=Deadlines)
     events: int = 0
     """Events made so far: the `seq` of the newest one."""
