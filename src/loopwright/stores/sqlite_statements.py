@@ -55,6 +55,8 @@ CREATE TABLE IF NOT EXISTS lw_sessions (
     reasoning_tokens INTEGER NOT NULL DEFAULT 0,
     calls INTEGER NOT NULL DEFAULT 0,
     estimated INTEGER NOT NULL DEFAULT 0,
+    nanodollars INTEGER NOT NULL DEFAULT 0,
+    unpriced_calls INTEGER NOT NULL DEFAULT 0,
     min_format INTEGER NOT NULL,
     agent_name TEXT NOT NULL,
     kind TEXT NOT NULL,
@@ -160,7 +162,8 @@ MOVE_AND_COUNT: Final = MOVE_HEAD.replace(
     " WHERE",
     ", sends = sends + ?9, input_tokens = input_tokens + ?10, output_tokens = output_tokens + ?11,"
     " cached_tokens = cached_tokens + ?12, cache_write_tokens = cache_write_tokens + ?13,"
-    " reasoning_tokens = reasoning_tokens + ?14, calls = calls + ?15, estimated = estimated | ?16 WHERE",
+    " reasoning_tokens = reasoning_tokens + ?14, calls = calls + ?15, estimated = estimated | ?16,"
+    " nanodollars = nanodollars + ?17, unpriced_calls = unpriced_calls + ?18 WHERE",
 )
 
 # What changes rarely; null leaves a column as it is.
@@ -436,8 +439,8 @@ ARTIFACTS_OF: Final = (
 RESTORE_SESSION: Final = (
     "INSERT INTO lw_sessions (session_id, position, window_start, checkpoint, epoch, inbox_seq, takeovers, agent_name,"
     " kind, parent_id, lifecycle, title, min_format, status, created_at, updated_at, sends, input_tokens, output_tokens,"
-    " cached_tokens, cache_write_tokens, reasoning_tokens, calls, estimated)"
-    f" SELECT {', '.join(f'?{n}' for n in range(1, 25))}"
+    " cached_tokens, cache_write_tokens, reasoning_tokens, calls, estimated, nanodollars, unpriced_calls)"
+    f" SELECT {', '.join(f'?{n}' for n in range(1, 27))}"
     " WHERE NOT EXISTS (SELECT 1 FROM lw_tombstones WHERE session_id = ?1)"
     " ON CONFLICT (session_id) DO NOTHING RETURNING key"
 )
