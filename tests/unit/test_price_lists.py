@@ -67,7 +67,7 @@ def test_what_the_table_lacks_is_asked_of_the_list_behind_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    "given, said",
     [
         ({"input": 1}, "output"),
         ({"input": 1, "output": 2, "prompt": 3}, "prompt"),
@@ -104,7 +104,7 @@ def test_the_published_list_prices_cached_tokens_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "provider"), [("no-such-model", "openai"), ("gpt-4o", "ollama"), ("gpt-4o", "my-server"), ("", None)]
+    "model, provider", [("no-such-model", "openai"), ("gpt-4o", "ollama"), ("gpt-4o", "my-server"), ("", None)]
 )
 def test_the_published_list_says_when_it_does_not_know(model: str, provider: str | None) -> None:
     assert dollars(PublishedPrices(), model, provider) is None
