@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .cancellation import CancellationToken
     from .hook import HookContext
     from .hook_points import HookDirective, HookPoint
+    from .ledger import BudgetAccount, Ledger
     from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
     from .schema_policy import SchemaPolicy
     from .sealing import SealedStore, SealingKeys
@@ -32,6 +33,7 @@ _HOME = {
     "Ambient": "ambient",
     "Artifact": "artifact",
     "ArtifactStore": "artifact",
+    "BudgetAccount": "ledger",
     "CancellationToken": "cancellation",
     "ForkPoint": "store",
     "Head": "store",
@@ -44,6 +46,7 @@ _HOME = {
     "LLMResponse": "llm",
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
+    "Ledger": "ledger",
     "NewSession": "store",
     "OnCommit": "transaction_work",
     "RealAmbient": "ambient",
@@ -73,6 +76,7 @@ __all__ = [
     "Ambient",
     "Artifact",
     "ArtifactStore",
+    "BudgetAccount",
     "CancellationToken",
     "ForkPoint",
     "Head",
@@ -85,6 +89,7 @@ __all__ = [
     "LLMResponse",
     "LLMService",
     "LLMStreamChunk",
+    "Ledger",
     "NewSession",
     "OnCommit",
     "RealAmbient",
