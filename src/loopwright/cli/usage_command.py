@@ -31,7 +31,7 @@ from .session_drive import write_json
 from .session_ids import resolved
 from .store_place import DEFAULT_DB, shown
 from .usage_report import Grouping, UsageGroup, UsageReport, Wanted, usage_report
-from .usage_view import bar_lines, notes_of, table_lines
+from .usage_view import bar_lines, budget_lines, notes_of, table_lines
 
 if TYPE_CHECKING:
     from ..transports import price_table, published_prices
@@ -83,7 +83,7 @@ def usage(
         )
     if as_json:
         return write_json(report_json(report))
-    if not report.groups:
+    if not report.groups and not report.budgets:
         when = "" if since is None else f" since {since}"
         sys.stderr.write(f"loopwright: no model was called{when} in {shown(db)}\n")
         return None
@@ -94,12 +94,12 @@ def usage(
 def report_json(report: UsageReport) -> dict[str, Any]:
     """The report as JSON values; money is in US dollars and, exactly, in nanodollars."""
     groups = [group_json(group, report) for group in report.groups]
-    return {
-        "by": report.by,
-        "groups": groups,
-        "total": group_json(report.total, report),
-        "unreadable": report.unreadable,
-    }
+    budgets = [
+        {"key": one.key, "spent_usd": one.spent / NANODOLLARS, "held_usd": one.held / NANODOLLARS, "holds": one.holds}
+        for one in report.budgets
+    ]
+    total = group_json(report.total, report)
+    return {"by": report.by, "groups": groups, "total": total, "budgets": budgets, "unreadable": report.unreadable}
 
 
 def group_json(group: UsageGroup, report: UsageReport) -> dict[str, Any]:
@@ -171,10 +171,14 @@ def _start(since: str) -> float:
 
 def _show(report: UsageReport, *, plot: bool) -> None:
     console = terminal_console(sys.stdout)
-    for line in table_lines(report, console.width if console.is_terminal else 10_000):
+    width = console.width if console.is_terminal else 10_000
+    for line in table_lines(report, width):
         _print(console, line)
     for note in notes_of(report):
         _print(console, Text(note, style="dim"))
+    if accounts := budget_lines(report.budgets, width):
+        for line in [Text(), *accounts]:
+            _print(console, line)
     if not plot:
         return
     blocks = "utf" in (console.encoding or "").lower()

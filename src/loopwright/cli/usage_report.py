@@ -20,6 +20,7 @@ from ..model.codec import is_sealed
 from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..model.records import AttemptFailed, SendStarted
 from ..model.usage import NO_USAGE, Usage
+from ..ports.ledger import BudgetAccount, Ledger
 from ..ports.prices import Prices
 from ..ports.store import Head, SessionQuery
 from ..ports.store_admin import SessionStore
@@ -80,6 +81,8 @@ class UsageReport(Struct, kw_only=True):
     groups: list[UsageGroup]
     total: UsageGroup
     with_prices: bool
+    budgets: list[BudgetAccount] = []
+    """Accounts that sessions share; none in the report of one session."""
     unreadable: int = 0
     """Records that this version cannot read: what they hold is not counted."""
 
@@ -118,8 +121,16 @@ async def usage_report(store: SessionStore, wanted: Wanted) -> UsageReport:
         groups=_ordered(groups.values(), wanted.by),
         total=total,
         with_prices=wanted.prices is not None,
+        budgets=[] if wanted.session_id is not None else await _accounts(store),
         unreadable=unreadable,
     )
+
+
+async def _accounts(ledger: Ledger) -> list[BudgetAccount]:
+    found: list[BudgetAccount] = []
+    while page := await ledger.budgets(after=found[-1].key if found else "", limit=_PAGE):
+        found += page
+    return found
 
 
 async def _calls_of(store: SessionStore, head: Head) -> AsyncIterator[PaidCall | None]:

@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from ..model.usage import NANODOLLARS
+from ..ports.ledger import BudgetAccount
 from .journal_lines import one_line
 from .usage_report import UNDATED, UsageGroup, UsageReport, day_of
 
@@ -131,6 +132,29 @@ def cost_text(amount: int, unknown: int, decimals: int, *, estimated: bool) -> s
     if not amount and unknown:
         return "?"
     return ("~" if estimated else "") + money(amount, decimals) + ("+?" if unknown else "")
+
+
+def budget_lines(accounts: Sequence[BudgetAccount], width: int) -> list[Text]:
+    """A line for each account of shared money between headings, the first ones only where there are many."""
+    if not accounts:
+        return []
+    kept = accounts[:MOST_ROWS]
+    decimals = decimals_of([amount for one in kept for amount in (one.spent, one.held)])
+    names = ("budget", "spent", "held", "holds")
+    rows = [
+        (one_line(one.key, 200), money(one.spent, decimals), money(one.held, decimals), f"{one.holds:,}")
+        for one in kept
+    ]
+    widths = [max([cell_len(row[place]) for row in (names, *rows)]) for place in range(len(names))]
+    room = max(min(widths[0], width - sum(widths[1:]) - GAP * (len(names) - 1)), _NARROWEST)
+    lines = [
+        Text(
+            fitted(name, room) + "".join([" " * GAP + cell.rjust(w) for cell, w in zip(cells, widths[1:], strict=True)])
+        )
+        for name, *cells in (names, *rows)
+    ]
+    lines[0].stylize("dim")
+    return [*lines, *([Text(f"{len(accounts) - len(kept):,} more", style="dim")] if len(accounts) > len(kept) else [])]
 
 
 def notes_of(report: UsageReport) -> list[str]:
