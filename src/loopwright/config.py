@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from .core.retry import LLMRetryPolicy
 from .core.settings import type_problems
-from .late import Late
 from .model.errors import ConfigError
-
-if TYPE_CHECKING:
-    from .core import pricing
-else:
-    pricing = Late("loopwright.core.pricing")
 
 __all__ = ["AgentLoopConfig", "LLMRetryPolicy", "WorkerSettings"]
 
@@ -92,17 +86,6 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     hash_chain_key: bytes | None = None
     """Secret of at least 16 bytes with which links are made and verified; None: anybody can make them anew."""
 
-    @property
-    def has_cost_budget(self) -> bool:
-        """True when any budget of money is set."""
-        return bool(self.run_cost_budget_usd or self.session_cost_budget_usd or self.cost_budgets)
-
-    @property
-    def run_cost_budget(self) -> int | None:
-        """`run_cost_budget_usd` in nanodollars."""
-        usd = self.run_cost_budget_usd
-        return None if usd is None else pricing.nanodollars(usd)
-
     def __repr__(self) -> str:
         given = [f"{name}={value!r}" for name, value in self.__rich_repr__()]
         return f"AgentLoopConfig({', '.join(given)})"
@@ -127,6 +110,11 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             problems += _budget_problems(self.cost_budgets or {})
         if problems:
             raise ConfigError(problems)
+
+
+def has_cost_budget(config: AgentLoopConfig) -> bool:
+    """True when any budget of money is set."""
+    return bool(config.run_cost_budget_usd or config.session_cost_budget_usd or config.cost_budgets)
 
 
 class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

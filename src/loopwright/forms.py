@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from .config import AgentLoopConfig
+from .config import AgentLoopConfig, has_cost_budget
 from .late import Late
 from .model.errors import ConfigError
 from .model.specs import StructuredOutputSpec
@@ -49,7 +49,7 @@ def source_of_tools(tools: ToolSource | Iterable[ToolDefinition | Callable[..., 
 def source_of_prices(prices: Prices | str | None, config: AgentLoopConfig) -> Prices | None:
     """What says what calls cost. Raises `ConfigError`, for "auto" `ImportError` that names the extra."""
     if prices is None:
-        if config.has_cost_budget:
+        if has_cost_budget(config):
             raise ConfigError('a budget of money needs the price of calls: give the loop prices="auto" or a PriceTable')
         return None
     if prices == "auto":

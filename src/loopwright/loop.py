@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from .config import AgentLoopConfig, WorkerSettings
+from .config import AgentLoopConfig, WorkerSettings, has_cost_budget
 from .core.decide import Limits
 from .engine.actor import ACTORS
 from .engine.admission import Admission
@@ -110,7 +110,7 @@ class StatefulAgentLoop:
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
         service: LLMService = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
         settings = config or AgentLoopConfig()
-        costed = prices is not None or settings.has_cost_budget
+        costed = prices is not None or has_cost_budget(settings)
         list_of_prices = forms.source_of_prices(prices, settings) if costed else None
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
         wait_s = max(BUSY_WAIT_S, settings.lease_ttl_s)

@@ -64,6 +64,8 @@ def test_letters_that_mean_something_in_patterns_mean_themselves() -> None:
 def test_what_the_table_lacks_is_asked_of_the_list_behind_it() -> None:
     prices = PriceTable({"mine": {"input": 1, "output": 1}}, otherwise=table(other=2))
     assert (dollars(prices, "mine"), dollars(prices, "other"), dollars(prices, "third")) == (1, 2, None)
+    published = PriceTable({"gpt-4o": {"input": 1, "output": 1}}, otherwise="auto")
+    assert (dollars(published, "gpt-4o"), dollars(published, "gpt-4o-mini", "openai")) == (1, 0.15)
 
 
 @pytest.mark.parametrize(

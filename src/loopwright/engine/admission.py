@@ -38,9 +38,11 @@ from .running import before_append, said
 from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing
 
 if TYPE_CHECKING:
+    from ..core import pricing
     from ..core import result as results
     from ..core.result import FollowUpQueued, StatefulResult
 else:
+    pricing = Late("loopwright.core.pricing")
     results = Late("loopwright.core.result")
 
 T = TypeVar("T")
@@ -314,6 +316,7 @@ class Admission:
     def _start(self, turn: Turn) -> SendStarted:
         """The record with every limit of a new send."""
         options, config = turn.options, self.kernel.config
+        usd = config.run_cost_budget_usd
         names = options.tools if options.tools is not None else (options.registry or self.kernel.tools).names()
         return SendStarted(
             index=turn.journal.state.facts.sends + 1,
@@ -323,7 +326,7 @@ class Admission:
             system_prompt=options.system_prompt,
             model=config.model,
             run_token_budget=options.run_token_budget or config.run_token_budget,
-            run_cost_budget=config.run_cost_budget,
+            run_cost_budget=None if usd is None else pricing.nanodollars(usd),
             max_output_tokens=options.max_output_tokens or config.max_output_tokens,
             output=options.output,
         )

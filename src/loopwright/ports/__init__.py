@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .hook_points import HookDirective, HookPoint
     from .ledger import BudgetAccount, Ledger
     from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
+    from .prices import Prices
     from .schema_policy import SchemaPolicy
     from .sealing import SealedStore, SealingKeys
     from .settling import Settling
@@ -49,6 +50,7 @@ _HOME = {
     "Ledger": "ledger",
     "NewSession": "store",
     "OnCommit": "transaction_work",
+    "Prices": "prices",
     "RealAmbient": "ambient",
     "SchemaPolicy": "schema_policy",
     "SealedStore": "sealing",
@@ -92,6 +94,7 @@ __all__ = [
     "Ledger",
     "NewSession",
     "OnCommit",
+    "Prices",
     "RealAmbient",
     "SchemaPolicy",
     "SealedStore",

@@ -9,14 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from ..core.pricing import TokenPrices, cost_of, price_problems
+from ..late import Late
 from ..model.errors import ConfigError
 from ..model.usage import Usage
 from ..ports.prices import Prices
+
+if TYPE_CHECKING:
+    from . import published_prices
+else:
+    published_prices = Late("loopwright.transports.published_prices")
 
 _DATED: Final = re.compile(r"[-@]20\d{2}-?\d{2}-?\d{2}$")
 """How providers mark a version of a model in its name."""
@@ -34,11 +40,15 @@ class PriceTable:
     """
 
     def __init__(
-        self, prices: Mapping[str, TokenPrices | Mapping[str, Any]], *, otherwise: Prices | None = None
+        self,
+        prices: Mapping[str, TokenPrices | Mapping[str, Any]],
+        *,
+        otherwise: Prices | Literal["auto"] | None = None,
     ) -> None:
         """`prices`: US dollars for a million tokens, as `TokenPrices` or as a mapping with its fields.
 
-        `otherwise` is asked for models that the table does not have. Raises: `ConfigError` that lists every problem.
+        `otherwise` is asked for models that the table does not have; "auto" are the list prices of providers.
+        Raises: `ConfigError` that lists every problem; for "auto" `ImportError` that names the extra.
         """
         problems: list[str] = []
         found: list[tuple[str, re.Pattern[str], TokenPrices]] = []
@@ -53,7 +63,7 @@ class PriceTable:
         if problems:
             raise ConfigError(problems)
         self._entries = sorted(found, key=lambda one: ("*" in one[0], -len(one[0])))
-        self._otherwise = otherwise
+        self._otherwise = published_prices.PublishedPrices() if otherwise == "auto" else otherwise
         self._entry = lru_cache(maxsize=_REMEMBERED)(self._looked_up)
 
     def cost(self, usage: Usage, *, model: str, provider: str | None, at: float) -> int | None:

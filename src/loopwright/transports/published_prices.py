@@ -27,7 +27,7 @@ class PublishedPrices:
     """A `Prices` over the list prices of providers as of the time of the call; concurrency: any.
 
     A host's own contract, a gateway or a fine-tuned model may cost something else: put a
-    `PriceTable({...}, otherwise=PublishedPrices())` before it. Loading this module takes about 0.2 s.
+    `PriceTable({...}, otherwise="auto")` before it. Loading this module takes about 0.2 s.
     A provider that the list does not have is "not known", also where its models have names that the list has: what runs
     on a server of one's own does not cost what its vendor asks for.
     """
