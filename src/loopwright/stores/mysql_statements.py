@@ -152,9 +152,11 @@ class MysqlStatements(Struct, frozen=True):
         "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
         " FROM lw_budgets AS b WHERE budget_key = $1"
     )
+    # As bytes: a shorter key comes before a longer one that begins with it.
     BUDGETS: str = (
         "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
-        " FROM lw_budgets AS b WHERE budget_key > $1 AND (spent <> 0 OR held <> 0) ORDER BY budget_key LIMIT $2"
+        " FROM lw_budgets AS b WHERE CAST(budget_key AS BINARY) > CAST($1 AS BINARY) AND (spent <> 0 OR held <> 0)"
+        " ORDER BY CAST(budget_key AS BINARY) LIMIT $2"
     )
     BUDGETS_ASTRAY: str = (
         "SELECT b.budget_key, b.held, CAST(coalesce(sum(h.nanodollars), 0) AS SIGNED) FROM lw_budgets AS b"

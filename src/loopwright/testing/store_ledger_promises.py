@@ -63,8 +63,8 @@ async def tries(writer: Writer, op: HoldMoney) -> bool:
     return True
 
 
-class LedgerPromises:
-    """Holds and settlements ride with transitions, and are as atomic as these."""
+class HoldPromises:
+    """A hold rides with its transition, and both are there or neither."""
 
     @promise
     async def test_money_is_held_in_all_accounts_and_spent_when_it_is_settled(self, kit: StoreKit) -> None:
@@ -176,6 +176,10 @@ class LedgerPromises:
         assert (await account(store), await account(store, "person")) == ((0, 60, 1), (0, 0, 0))
         await second.apply(hold("twice", 1, team=100), hold("twice", 1, team=100))
         assert await account(store) == (0, 61, 2)
+
+
+class LedgerPromises:
+    """What is held is spent or given back once, whoever goes; accounts say so."""
 
     @promise
     async def test_a_settled_hold_is_settled_once(self, kit: StoreKit) -> None:
