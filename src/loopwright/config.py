@@ -45,10 +45,10 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     run_cost_budget_usd: float | None = None
     """US dollars one send may cost; None is unlimited. Budgets of money need the loop's `prices`."""
     session_cost_budget_usd: float | None = None
-    """US dollars all sends of a session may cost together; None is unlimited."""
+    """US dollars all sends of a session may cost together; None is unlimited. Not enforced yet."""
     cost_budgets: dict[str, float] | None = None
     """US dollars by the key of a budget, such as a customer or a month: all sessions and processes that name the key
-    share it, through their store."""
+    share it, through their store. Not enforced yet."""
     stream: bool = True
     """Ask services that can for a stream; replies are the same."""
     retry: LLMRetryPolicy = LLMRetryPolicy()

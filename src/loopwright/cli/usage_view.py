@@ -246,10 +246,9 @@ def _timeline(days: Sequence[UsageGroup]) -> list[UsageGroup]:
         lambda day: day.replace(day=1),
         lambda day: day.replace(month=1, day=1),
     ]
-    for step in steps:
-        span = {step(first + timedelta(days=n)): None for n in range((last - first).days + 1)}
-        if len(span) <= MOST_BARS:
-            break
+    dates = [first + timedelta(days=n) for n in range((last - first).days + 1)]
+    spans = [(step, dict.fromkeys([step(day) for day in dates])) for step in steps]
+    step, span = next((one for one in spans if len(one[1]) <= MOST_BARS), spans[-1])
     bars = {start: UsageGroup(key=start.isoformat()) for start in span}
     for group in days:
         bars[step(date.fromisoformat(group.key))].add(group)
