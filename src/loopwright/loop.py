@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from .config import AgentLoopConfig, WorkerSettings
+from .config import AgentLoopConfig, WorkerSettings, has_cost_budget
 from .core.decide import FoldPolicy, Limits
 from .engine.actor import ACTORS
 from .engine.admission import Admission
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .forms import OutputSchema
     from .model.events import AgentEvent
     from .ports.fold import FoldStrategy
+    from .ports.prices import Prices
     from .ports.prompt_source import PromptSource
     from .ports.representation import Representation
     from .ports.store_admin import SessionStore
@@ -97,6 +98,7 @@ class StatefulAgentLoop(SessionReading):
         schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
         durability: Durability = "barrier",
         ambient: Ambient | None = None,
+        prices: Prices | Literal["auto"] | None = None,
     ) -> None:
         """Opens the store at once; the model is reached with the first send.
 
@@ -105,6 +107,7 @@ class StatefulAgentLoop(SessionReading):
         `tools`: functions, definitions or a registry. `representation`: how finished sends are shown, by default verbatim.
         `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `prompt_source`: what of the
         instructions stands in files (`PromptFiles`). `ambient`: clock, ids and randomness, for tests.
+        `prices`: what calls cost, such as a `PriceTable`; "auto" takes the list prices of providers (extra `prices`).
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
         if config is not None and not isinstance(config, AgentLoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -119,6 +122,8 @@ class StatefulAgentLoop(SessionReading):
         settings = config or AgentLoopConfig()
         given = {"representation": representation, "fold": fold, "prompt_source": prompt_source}
         context = forms.context_parts(**given) if any(given.values()) else None
+        costed = prices is not None or has_cost_budget(settings)
+        list_of_prices = forms.source_of_prices(prices, settings) if costed else None
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
         wait_s = max(BUSY_WAIT_S, settings.lease_ttl_s)
         self._store = store or open_store(
@@ -141,6 +146,7 @@ class StatefulAgentLoop(SessionReading):
             context=context,
             own_fold=_own_fold,
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
+            prices=list_of_prices,
         )
         self._admission = Admission(self._kernel)
         self._in_flight = InFlight()

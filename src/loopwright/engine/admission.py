@@ -37,11 +37,13 @@ from .running import base_prompt, before_append, said
 from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing, pending_error
 
 if TYPE_CHECKING:
+    from ..core import pricing
     from ..core import result as results
     from ..core.result import FollowUpQueued, StatefulResult
     from . import epochs
 else:
     epochs = Late("loopwright.engine.epochs")
+    pricing = Late("loopwright.core.pricing")
     results = Late("loopwright.core.result")
 
 T = TypeVar("T")
@@ -317,6 +319,7 @@ class Admission:
     def _start(self, turn: Turn) -> SendStarted:
         """The record with every limit of a new send."""
         options, config = turn.options, self.kernel.config
+        usd = config.run_cost_budget_usd
         names = options.tools if options.tools is not None else (options.registry or self.kernel.tools).names()
         return SendStarted(
             index=turn.journal.state.facts.sends + 1,
@@ -326,6 +329,7 @@ class Admission:
             system_prompt=options.system_prompt,
             model=config.model,
             run_token_budget=options.run_token_budget or config.run_token_budget,
+            run_cost_budget=None if usd is None else pricing.nanodollars(usd),
             max_output_tokens=options.max_output_tokens or config.max_output_tokens,
             output=options.output,
             context_budget_tokens=config.context_budget_tokens,

@@ -28,11 +28,12 @@ from .keeper import LeaseKeeper
 if TYPE_CHECKING:
     from ..model import events
     from ..ports.fold import FoldStrategy
+    from ..ports.prices import Prices
     from ..ports.store_admin import SessionStore
     from .context_parts import ContextParts
 else:
     events = Late("loopwright.model.events")
-    ContextParts = FoldStrategy = Any
+    ContextParts = FoldStrategy = Prices = Any
 
 
 class Kernel(Struct, kw_only=True):
@@ -47,6 +48,8 @@ class Kernel(Struct, kw_only=True):
     ambient: Ambient
     limits: Limits
     keeper: LeaseKeeper
+    prices: Prices | None = None
+    """What calls cost; None counts tokens alone."""
     deadlines: Deadlines = msgspec.field(default_factory=Deadlines)
     context: ContextParts | None = None
     """What the host gave for the model's context; None: every part as it is without being asked for."""

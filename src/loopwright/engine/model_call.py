@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ..core.estimate import estimated
 from ..core.retry import GiveUp, after_failure
+from ..late import Late
 from ..model.errors import (
     ConfigError,
     LLMContextOverflowError,
@@ -29,6 +31,11 @@ from ..ports.cancellation import CancellationToken
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
 from .kernel import Kernel
 from .stopping import Stopped, TimedOut, Won, race
+
+if TYPE_CHECKING:
+    from . import cost
+else:
+    cost = Late("loopwright.engine.cost")
 
 
 class Replied(Struct, frozen=True):
@@ -187,8 +194,15 @@ class ModelCall:
         if usage.input_tokens == 0 and usage.output_tokens == 0:
             calls = sum(len(c.arguments) + len(c.name) for c in response.tool_calls)
             usage = estimated(self._window_tokens, len(response.text) + len(response.reasoning) + calls)
-            return _with_usage(response, usage)
-        return response if usage.calls else _with_usage(response, usage + Usage(calls=1))
+        elif not usage.calls:
+            usage += Usage(calls=1)
+        usage = self._priced(usage, response.model)
+        return response if usage is response.usage else _with_usage(response, usage)
+
+    def _priced(self, usage: Usage, answered: str = "") -> Usage:
+        if self._kernel.prices is None:
+            return usage
+        return cost.priced(self._kernel, self._session_id, usage, (answered, self._model), round_index=self._round)
 
     def _fail(self, outcome: Stopped | TimedOut | Exception, duration: float) -> None:
         if isinstance(outcome, Stopped):
@@ -198,7 +212,7 @@ class ModelCall:
         else:
             code, message = code_of(outcome), str(outcome)
         spent = self._shown > 0 or isinstance(outcome, Stopped | TimedOut | LLMEmptyReplyError)
-        usage = estimated(self._window_tokens, self._shown) if spent else Usage(calls=1)
+        usage = self._priced(estimated(self._window_tokens, self._shown)) if spent else Usage(calls=1)
         self._failures.append(AttemptFailed(self._round, self._attempt, code, message[:500], usage, self._model))
         self._done(duration, usage, code)
         if self._shown:

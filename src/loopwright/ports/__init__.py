@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from .cancellation import CancellationToken
     from .hook import HookContext
     from .hook_points import HookDirective, HookPoint
+    from .ledger import BudgetAccount, Ledger
     from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
     from .note_book import NoteBook, SessionLists, TodoList
+    from .prices import Prices
     from .prompt_source import PromptProblem, PromptSections, PromptSource
     from .schema_policy import SchemaPolicy
     from .sealing import SealedStore, SealingKeys
@@ -35,6 +37,7 @@ _HOME = {
     "Ambient": "ambient",
     "Artifact": "artifact",
     "ArtifactStore": "artifact",
+    "BudgetAccount": "ledger",
     "CancellationToken": "cancellation",
     "ForkPoint": "store",
     "Head": "store",
@@ -48,12 +51,14 @@ _HOME = {
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
     "LoadedSkill": "skill_source",
+    "Ledger": "ledger",
     "NewSession": "store",
     "NoteBook": "note_book",
     "OnCommit": "transaction_work",
     "PromptProblem": "prompt_source",
     "PromptSections": "prompt_source",
     "PromptSource": "prompt_source",
+    "Prices": "prices",
     "RealAmbient": "ambient",
     "SchemaPolicy": "schema_policy",
     "SealedStore": "sealing",
@@ -85,6 +90,7 @@ __all__ = [
     "Ambient",
     "Artifact",
     "ArtifactStore",
+    "BudgetAccount",
     "CancellationToken",
     "ForkPoint",
     "Head",
@@ -97,10 +103,12 @@ __all__ = [
     "LLMResponse",
     "LLMService",
     "LLMStreamChunk",
+    "Ledger",
     "LoadedSkill",
     "NewSession",
     "NoteBook",
     "OnCommit",
+    "Prices",
     "PromptProblem",
     "PromptSections",
     "PromptSource",

@@ -14,6 +14,7 @@ from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..ports.artifact import Artifact
 from ..ports.store import Head, InboxItem, PutTimer, StoredRecord
 from . import ownership
+from .memory_money import MoneyData
 
 WAITING: Final = -1
 """The position of an inbox item that nobody took yet."""
@@ -52,6 +53,7 @@ class SharedData:
     """Artifact id → when it was last put, in UTC epoch seconds."""
     shares: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """Artifact id → sessions that hold it as well as the one that has it."""
+    money: MoneyData = field(default_factory=MoneyData)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def session(self, session_id: str) -> SessionData:

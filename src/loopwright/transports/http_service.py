@@ -96,6 +96,16 @@ class HTTPModelService:
         self._clock = RealAmbient()
         self._timeout = httpx2.Timeout(config.timeout_s, connect=config.connect_timeout_s, pool=None)
 
+    @property
+    def model(self) -> str:
+        """The model that is asked where a request names none."""
+        return self.config.model
+
+    @property
+    def provider(self) -> str:
+        """The tag of who serves it, by which prices are found."""
+        return self.config.provider
+
     def __repr__(self) -> str:
         return f"HTTPModelService({self.config!r})"
 
