@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .hook import HookContext
     from .hook_points import HookDirective, HookPoint
     from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
+    from .memory import MemoryProvider, MemorySnapshot, RecalledMemory
+    from .memory_index import MemoryEntry, MemoryHit, MemoryIndex
     from .schema_policy import SchemaPolicy
     from .sealing import SealedStore, SealingKeys
     from .settling import Settling
@@ -44,9 +46,15 @@ _HOME = {
     "LLMResponse": "llm",
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
+    "MemoryEntry": "memory_index",
+    "MemoryHit": "memory_index",
+    "MemoryIndex": "memory_index",
+    "MemoryProvider": "memory",
+    "MemorySnapshot": "memory",
     "NewSession": "store",
     "OnCommit": "transaction_work",
     "RealAmbient": "ambient",
+    "RecalledMemory": "memory",
     "SchemaPolicy": "schema_policy",
     "SealedStore": "sealing",
     "SealingKeys": "sealing",
@@ -85,9 +93,15 @@ __all__ = [
     "LLMResponse",
     "LLMService",
     "LLMStreamChunk",
+    "MemoryEntry",
+    "MemoryHit",
+    "MemoryIndex",
+    "MemoryProvider",
+    "MemorySnapshot",
     "NewSession",
     "OnCommit",
     "RealAmbient",
+    "RecalledMemory",
     "SchemaPolicy",
     "SealedStore",
     "SealingKeys",

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from .artifact import ArtifactStore
+from .memory_index import MemoryIndex
 from .schema_policy import SchemaPolicy as SchemaPolicy
 from .store import Store
 from .store_transfer import StoreTransfer
@@ -74,5 +75,5 @@ class StoreAdmin(Protocol):
         ...
 
 
-class SessionStore(Store, ArtifactStore, StoreAdmin, StoreUpkeep, StoreTransfer, Protocol):
+class SessionStore(Store, ArtifactStore, MemoryIndex, StoreAdmin, StoreUpkeep, StoreTransfer, Protocol):
     """What `open_store` returns: everything a shipped store can do."""

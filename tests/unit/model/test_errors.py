@@ -26,6 +26,7 @@ FROZEN = {
     "llm.transient",
     "loop.closed",
     "loopwright.error",
+    "memory.refused",
     "message.invalid",
     "output.invalid",
     "retry.later",
