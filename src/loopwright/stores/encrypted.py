@@ -30,7 +30,6 @@ from ..model.errors import (
 )
 from ..ports.ambient import breathe
 from ..ports.artifact import Artifact
-from ..ports.memory_index import MemoryEntry, MemoryHit
 from ..ports.sealing import SealingKeys
 from ..ports.store import (
     Claimable,
@@ -68,6 +67,7 @@ from .encrypted_values import SEAL_ERRORS, Opening, Sealing
 from .ledger import LEDGER_KINDS, uncertain_calls
 
 if TYPE_CHECKING:
+    from ..ports.memory_index import MemoryEntry, MemoryHit
     from . import encrypted_memories
 else:
     encrypted_memories = Late("loopwright.stores.encrypted_memories")

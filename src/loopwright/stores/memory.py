@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ..late import Late
 from ..model.errors import ConfigError, StoreUnavailableError
 from ..ports.artifact import Artifact
-from ..ports.memory_index import MemoryEntry, MemoryHit
 from ..ports.store import (
     Claimable,
     ClaimQuery,
@@ -42,6 +41,7 @@ from .memory_rules import MemoryRules
 from .memory_whole import MemoryWhole
 
 if TYPE_CHECKING:
+    from ..ports.memory_index import MemoryEntry, MemoryHit
     from . import memory_entries
 else:
     memory_entries = Late("loopwright.stores.memory_entries")
