@@ -49,6 +49,7 @@ WIDE_CALLS: dict[str, str] = {
 # extra to install; and the package root, which resolves its public names on first use.
 LATE_IMPORTS: dict[str, str] = {
     "loopwright": "public names are resolved on first use, so that importing the package does nothing else",
+    "loopwright.context": "the same, so that a process loads what it gives its models",
     "loopwright.ports": "the same, so that a process loads the seams that it uses",
     "loopwright.tools": "the same, so that one tool's name does not load all built-in tools",
     "loopwright.late": "the one place where a module that a new process does not need at once is loaded at its first use",

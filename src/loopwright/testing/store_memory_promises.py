@@ -69,7 +69,7 @@ async def listed(store: SessionStore, *, namespace: str = "n", **fields: Any) ->
 
 
 class MemoryPromises(StoreMaker):
-    """Entries are kept whole, found by their words, and by nobody else's."""
+    """Entries are kept whole, each once, as many as wanted, and listed in order."""
 
     @promise
     async def test_a_memory_comes_back_as_it_was_put(self, kit: StoreKit) -> None:
@@ -109,6 +109,74 @@ class MemoryPromises(StoreMaker):
         assert (await found(store, "cat"), await listed(store)) == ([], [])
         await store.put_memory(memory("the cat is back", "a"))
         assert await found(other, "cat") == ["a"]
+
+    @promise
+    async def test_a_listing_is_newest_first_and_goes_on_behind_an_entry(self, kit: StoreKit) -> None:
+        """Each entry once, those of one time too."""
+        store = kit.open()
+        times = {f"m{n:03}": float(n // 3) for n in range(MAX_MEMORIES + 7)}
+        await asyncio.gather(*[store.put_memory(memory("x", name, at=at)) for name, at in times.items()])
+        order = sorted(times, key=lambda name: (times[name], name), reverse=True)
+        assert await listed(store, limit=MAX_MEMORIES * 2) == order[:MAX_MEMORIES]
+        seen: list[MemoryEntry] = []
+        while page := await store.list_memories("n", limit=10, behind=seen[-1] if seen else None):
+            seen += page
+        assert [one.memory_id for one in seen] == order
+        assert len(await store.search_memories("n", "x", MAX_MEMORIES * 2)) == MAX_MEMORIES
+
+    @promise
+    async def test_a_namespace_keeps_as_many_entries_as_it_is_told(self, kit: StoreKit) -> None:
+        """The newest ones; others' stay as they are."""
+        store = kit.open()
+        await store.put_memory(memory("other", namespace="m", at=1.0))
+        for n in range(6):
+            await store.put_memory(memory(f"word{n} shared", f"m{n}", at=float(n)), keep=3)
+        assert await listed(store) == ["m5", "m4", "m3"]
+        assert await found(store, "shared") == ["m5", "m4", "m3"]
+        assert await found(store, "word1") == []
+        await store.put_memory(memory("older than all", "old", at=0.5), keep=3)
+        assert await listed(store) == ["m5", "m4", "m3"]
+        assert await listed(store, namespace="m") == ["other"]
+
+    @promise
+    async def test_what_is_over_its_bounds_is_refused_and_nothing_stored(self, kit: StoreKit) -> None:
+        """Text, names, metadata, vector and time."""
+        store = kit.open()
+        await store.put_memory(memory("ü" * (MAX_MEMORY_BYTES // 2), "fits"))
+        fine: dict[str, Any] = {"namespace": "n", "memory_id": "a", "text": "x", "at": 1.0}
+        bad: Sequence[dict[str, Any]] = (
+            {"text": "ü" * (MAX_MEMORY_BYTES // 2) + "x"},
+            {"namespace": ""},
+            {"namespace": "n" * 256},
+            {"memory_id": ""},
+            {"memory_id": "a\x00"},
+            {"memory_id": "a\ud800"},
+            {"memory_id": "a "},
+            {"metadata": {"a": "x" * 5_000}},
+            {"metadata": {"a": object()}},
+            {"embedding": b"x" * 20_000},
+            {"at": float("nan")},
+        )
+        for change in bad:
+            with raises(MemoryRefusedError):
+                await store.put_memory(MemoryEntry(**(fine | change)))
+        assert await listed(store) == ["fits"]
+
+    @promise
+    async def test_memories_stay_when_sessions_go(self, kit: StoreKit) -> None:
+        """They belong to no session; and a closed store has kept them."""
+        store = kit.open()
+        await store.create(new_session("s"))
+        await store.put_memory(memory("the cat sleeps", "a", metadata={"session_id": "s"}))
+        await store.delete("s")
+        await store.aclose()
+        later = kit.open()
+        assert await found(later, "cat") == ["a"]
+        assert list(await later.check()) == []
+
+
+class MemorySearchPromises(StoreMaker):
+    """Entries are found by their words, whatever a query says, and by nobody else's."""
 
     @promise
     async def test_any_word_is_enough_and_more_of_them_come_first(self, kit: StoreKit) -> None:
@@ -188,70 +256,6 @@ class MemoryPromises(StoreMaker):
             assert [hit.entry.text for hit in await store.search_memories(name, "cat")] == ["the cat of " + name]
             assert sorted(await listed(store, namespace=name)) == ["A", "a"]
         assert await found(store, "cat", namespace="nobody") == []
-
-    @promise
-    async def test_a_listing_is_newest_first_and_goes_on_behind_an_entry(self, kit: StoreKit) -> None:
-        """Each entry once, those of one time too."""
-        store = kit.open()
-        times = {f"m{n:03}": float(n // 3) for n in range(MAX_MEMORIES + 7)}
-        await asyncio.gather(*[store.put_memory(memory("x", name, at=at)) for name, at in times.items()])
-        order = sorted(times, key=lambda name: (times[name], name), reverse=True)
-        assert await listed(store, limit=MAX_MEMORIES * 2) == order[:MAX_MEMORIES]
-        seen: list[MemoryEntry] = []
-        while page := await store.list_memories("n", limit=10, behind=seen[-1] if seen else None):
-            seen += page
-        assert [one.memory_id for one in seen] == order
-        assert len(await store.search_memories("n", "x", MAX_MEMORIES * 2)) == MAX_MEMORIES
-
-    @promise
-    async def test_a_namespace_keeps_as_many_entries_as_it_is_told(self, kit: StoreKit) -> None:
-        """The newest ones; others' stay as they are."""
-        store = kit.open()
-        await store.put_memory(memory("other", namespace="m", at=1.0))
-        for n in range(6):
-            await store.put_memory(memory(f"word{n} shared", f"m{n}", at=float(n)), keep=3)
-        assert await listed(store) == ["m5", "m4", "m3"]
-        assert await found(store, "shared") == ["m5", "m4", "m3"]
-        assert await found(store, "word1") == []
-        await store.put_memory(memory("older than all", "old", at=0.5), keep=3)
-        assert await listed(store) == ["m5", "m4", "m3"]
-        assert await listed(store, namespace="m") == ["other"]
-
-    @promise
-    async def test_what_is_over_its_bounds_is_refused_and_nothing_stored(self, kit: StoreKit) -> None:
-        """Text, names, metadata, vector and time."""
-        store = kit.open()
-        await store.put_memory(memory("ü" * (MAX_MEMORY_BYTES // 2), "fits"))
-        fine: dict[str, Any] = {"namespace": "n", "memory_id": "a", "text": "x", "at": 1.0}
-        bad: Sequence[dict[str, Any]] = (
-            {"text": "ü" * (MAX_MEMORY_BYTES // 2) + "x"},
-            {"namespace": ""},
-            {"namespace": "n" * 256},
-            {"memory_id": ""},
-            {"memory_id": "a\x00"},
-            {"memory_id": "a\ud800"},
-            {"memory_id": "a "},
-            {"metadata": {"a": "x" * 5_000}},
-            {"metadata": {"a": object()}},
-            {"embedding": b"x" * 20_000},
-            {"at": float("nan")},
-        )
-        for change in bad:
-            with raises(MemoryRefusedError):
-                await store.put_memory(MemoryEntry(**(fine | change)))
-        assert await listed(store) == ["fits"]
-
-    @promise
-    async def test_memories_stay_when_sessions_go(self, kit: StoreKit) -> None:
-        """They belong to no session; and a closed store has kept them."""
-        store = kit.open()
-        await store.create(new_session("s"))
-        await store.put_memory(memory("the cat sleeps", "a", metadata={"session_id": "s"}))
-        await store.delete("s")
-        await store.aclose()
-        later = kit.open()
-        assert await found(later, "cat") == ["a"]
-        assert list(await later.check()) == []
 
     @promise
     async def test_many_clients_put_and_search_at_once(self, kit: StoreKit) -> None:

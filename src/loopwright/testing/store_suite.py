@@ -20,7 +20,7 @@ from .store_fork_promises import ForkPromises
 from .store_inbox_promises import InboxPromises
 from .store_kit import StoreMaker
 from .store_lease_promises import LeasePromises, RenewalPromises
-from .store_memory_promises import MemoryPromises
+from .store_memory_promises import MemoryPromises, MemorySearchPromises
 from .store_reading_promises import ArtifactPromises, ReadingPromises
 from .store_upkeep_promises import TransferPromises, UpkeepPromises
 
@@ -35,6 +35,7 @@ class StoreSuite(
     ReadingPromises,
     ArtifactPromises,
     MemoryPromises,
+    MemorySearchPromises,
     CancelPromises,
     StoreMaker,
 ):
