@@ -24,7 +24,9 @@ MAX_QUERY_TERMS: Final = 64
 _MAX_QUERY_CHARS: Final = 16_384
 
 # Accents, and vowel points that Hebrew and Arabic may be written without, are no part of a word's identity.
-_POINTS: Final = re.compile("[\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u0640\u064b-\u065f\u0670]+")
+_POINTS: Final = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]+"
+)
 # Letters and digits, with the vowel signs of the scripts of South and South-East Asia, which are marks and no letters.
 _WORD: Final = re.compile("(?:[^\\W_]|[\u0900-\u0963\u0966-\u0dff\u0e01-\u0e5b\u0e80-\u109f\u1780-\u17d3\u17dd])+")
 # Thai to Myanmar, Khmer, Japanese, Chinese, Korean: words do not end at spaces, or only groups of them do.
