@@ -206,6 +206,16 @@ class MemorySearchPromises(StoreMaker):
         assert await found(store, "words", limit=-1) == []
 
     @promise
+    async def test_among_very_many_matches_the_rare_word_and_the_newest_entries_are_found(self, kit: StoreKit) -> None:
+        """Also where the database chooses which matches are ranked, and another namespace has as many."""
+        store = kit.open()
+        many = [memory("what is the thing", f"m{n:03}", at=float(n)) for n in range(120)]
+        others = [memory("what thing", f"m{n:03}", at=float(n + 1_000), namespace="m") for n in range(120)]
+        await asyncio.gather(*[store.put_memory(one) for one in (memory("zebra", at=-1.0), *many, *others)])
+        assert (await found(store, "what is the zebra", limit=3))[0] == "zebra"
+        assert await found(store, "a thing", limit=3) == ["m119", "m118", "m117"]
+
+    @promise
     async def test_short_words_and_words_that_everybody_uses_are_found(self, kit: StoreKit) -> None:
         """No list of words to pass over, no shortest word, whatever the database has of its own."""
         store = kit.open()

@@ -82,17 +82,6 @@ def test_a_ranking_has_each_entry_with_a_word_of_the_query_in_one_order(
     assert ranked(terms, reversed(entries), limit) == hits[: max(limit, 0)]
 
 
-async def test_a_rare_word_is_found_among_very_many_entries_that_have_the_frequent_ones() -> None:
-    """On a database that chooses which matches are ranked."""
-    store = MemoryStore()
-    for n in range(1_000):
-        await store.put_memory(memory(f"what is the name of thing {n}", f"m{n}", at=float(n)))
-    await store.put_memory(memory("zebra Zora", "zebra", at=-1.0))
-    hits = await store.search_memories("n", "what is the name of my zebra", 3)
-    assert hits[0].entry.memory_id == "zebra"
-    await store.aclose()
-
-
 async def test_a_file_and_memory_answer_alike(tmp_path: object) -> None:
     """The same entries in the same order with the same scores."""
     plain, file = MemoryStore(), SqliteStore(f"{tmp_path}/store.db")
