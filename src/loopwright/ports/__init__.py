@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .cancellation import CancellationToken
     from .hook import HookContext
     from .hook_points import HookDirective, HookPoint
+    from .ledger import BudgetAccount, Ledger
     from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
     from .memory import MemoryProvider, MemorySnapshot, RecalledMemory
     from .memory_index import MemoryEntry, MemoryHit, MemoryIndex
@@ -34,6 +35,7 @@ _HOME = {
     "Ambient": "ambient",
     "Artifact": "artifact",
     "ArtifactStore": "artifact",
+    "BudgetAccount": "ledger",
     "CancellationToken": "cancellation",
     "ForkPoint": "store",
     "Head": "store",
@@ -46,6 +48,7 @@ _HOME = {
     "LLMResponse": "llm",
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
+    "Ledger": "ledger",
     "MemoryEntry": "memory_index",
     "MemoryHit": "memory_index",
     "MemoryIndex": "memory_index",
@@ -81,6 +84,7 @@ __all__ = [
     "Ambient",
     "Artifact",
     "ArtifactStore",
+    "BudgetAccount",
     "CancellationToken",
     "ForkPoint",
     "Head",
@@ -93,6 +97,7 @@ __all__ = [
     "LLMResponse",
     "LLMService",
     "LLMStreamChunk",
+    "Ledger",
     "MemoryEntry",
     "MemoryHit",
     "MemoryIndex",

@@ -30,6 +30,7 @@ from ..model.errors import (
 )
 from ..ports.ambient import breathe
 from ..ports.artifact import Artifact
+from ..ports.ledger import BudgetAccount
 from ..ports.sealing import SealingKeys
 from ..ports.store import (
     Claimable,
@@ -52,6 +53,7 @@ from ..ports.store_transfer import Inventory, SessionImage
 from ..ports.store_upkeep import Reclaimed, StoreFigures
 from ..ports.transaction_work import TransactionHost
 from ..ports.wake_source import WakeSource
+from .effect_ledger import LEDGER_KINDS, uncertain_calls
 from .encrypted_artifacts import (
     LONGEST_START,
     SLICE_BYTES,
@@ -64,7 +66,6 @@ from .encrypted_artifacts import (
 from .encrypted_envelope import PlainPolicy, Sealer
 from .encrypted_forks import Lineages, StoredLineages, lineage_among
 from .encrypted_values import SEAL_ERRORS, Opening, Sealing
-from .ledger import LEDGER_KINDS, uncertain_calls
 
 if TYPE_CHECKING:
     from ..ports.memory_index import MemoryEntry, MemoryHit
@@ -213,6 +214,14 @@ class EncryptedStore:
         """See `ArtifactStore.artifact`."""
         found = await self._artifact(artifact_id)
         return found and _told(*found)
+
+    def budget(self, key: str) -> Awaitable[BudgetAccount]:
+        """See `Ledger.budget`. Keys and amounts are not sealed."""
+        return self._inner.budget(key)
+
+    def budgets(self, *, after: str = "", limit: int = 100) -> Awaitable[Sequence[BudgetAccount]]:
+        """See `Ledger.budgets`."""
+        return self._inner.budgets(after=after, limit=limit)
 
     def put_memory(self, entry: MemoryEntry, *, keep: int | None = None) -> Awaitable[None]:
         """See `MemoryIndex.put_memory`."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ..late import Late
 from ..model.errors import ConfigError, StoreUnavailableError
 from ..ports.artifact import Artifact
+from ..ports.ledger import BudgetAccount
 from ..ports.store import (
     Claimable,
     ClaimQuery,
@@ -34,7 +35,7 @@ from ..ports.store_transfer import Inventory, SessionImage
 from ..ports.store_upkeep import Reclaimed, StoreFigures
 from . import ownership
 from .binding import LoopBinding
-from .ledger import LEDGER_KINDS, uncertain_calls
+from .effect_ledger import LEDGER_KINDS, uncertain_calls
 from .memory_artifacts import MemoryArtifacts
 from .memory_data import SharedData
 from .memory_rules import MemoryRules
@@ -122,6 +123,14 @@ class MemoryStore:
     def artifact(self, artifact_id: str) -> Awaitable[Artifact | None]:
         """See `ArtifactStore.artifact`."""
         return self._offer(lambda: self._artifacts.artifact(artifact_id))
+
+    def budget(self, key: str) -> Awaitable[BudgetAccount]:
+        """See `Ledger.budget`."""
+        return self._offer(lambda: self._data.money.account(key))
+
+    def budgets(self, *, after: str = "", limit: int = 100) -> Awaitable[Sequence[BudgetAccount]]:
+        """See `Ledger.budgets`."""
+        return self._offer(lambda: self._data.money.listed(after, limit))
 
     def put_memory(self, entry: MemoryEntry, *, keep: int | None = None) -> Awaitable[None]:
         """See `MemoryIndex.put_memory`."""

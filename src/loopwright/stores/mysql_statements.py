@@ -128,6 +128,45 @@ class MysqlStatements(Struct, frozen=True):
         "SELECT t.`key`, t.timer_id, t.due_at FROM ($1|$2) AS asked"
         " STRAIGHT_JOIN lw_timers AS t ON t.`key` = asked.a AND t.timer_id = asked.b"
     )
+    # --- money ---------------------------------------------------------------------------------------------------------
+    # Locked after the heads: holds by id, then accounts by key.
+    HOLDS_LOCKED: str = (
+        "SELECT hold_id, session_id, nanodollars, at FROM lw_holds FORCE INDEX (PRIMARY)"
+        " WHERE hold_id IN $1[] ORDER BY hold_id FOR UPDATE"
+    )
+    HOLDS_OF_LOCKED: str = (
+        "SELECT hold_id, session_id, nanodollars, at FROM lw_holds FORCE INDEX (lw_holds_session)"
+        " WHERE session_id IN $1[] ORDER BY hold_id FOR UPDATE"
+    )
+    HOLD_CAPS: str = "SELECT hold_id, budget_key FROM lw_hold_caps WHERE hold_id IN $1[]"
+    # Locks the row that is there: with IGNORE two of these would share it, and then wait for each other.
+    ADD_BUDGET: str = "INSERT INTO lw_budgets SET budget_key = $1, spent = 0, held = 0 ON DUPLICATE KEY UPDATE spent = lw_budgets.spent"
+    BUDGETS_LOCKED: str = (
+        "SELECT budget_key, spent, held FROM lw_budgets FORCE INDEX (PRIMARY)"
+        " WHERE budget_key IN $1[] ORDER BY budget_key FOR UPDATE"
+    )
+    SET_BUDGET: str = "UPDATE lw_budgets SET spent = $1, held = $2 WHERE budget_key = $3"
+    INSERT_HOLD: str = "INSERT INTO lw_holds (hold_id, session_id, nanodollars, at) VALUES ($1, $2, $3, $4)"
+    INSERT_HOLD_CAP: str = "INSERT INTO lw_hold_caps (hold_id, budget_key) VALUES ($1, $2)"
+    DROP_HOLDS: str = "DELETE FROM lw_holds WHERE hold_id IN $1[]"
+    DROP_HOLD_CAPS: str = "DELETE FROM lw_hold_caps WHERE hold_id IN $1[]"
+    BUDGET: str = (
+        "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
+        " FROM lw_budgets AS b WHERE budget_key = $1"
+    )
+    # As bytes: a shorter key comes before a longer one that begins with it.
+    BUDGETS: str = (
+        "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
+        " FROM lw_budgets AS b WHERE CAST(budget_key AS BINARY) > CAST($1 AS BINARY) AND (spent <> 0 OR held <> 0)"
+        " ORDER BY CAST(budget_key AS BINARY) LIMIT $2"
+    )
+    BUDGETS_ASTRAY: str = (
+        "SELECT b.budget_key, b.held, CAST(coalesce(sum(h.nanodollars), 0) AS SIGNED) FROM lw_budgets AS b"
+        " LEFT JOIN lw_hold_caps AS c ON c.budget_key = b.budget_key LEFT JOIN lw_holds AS h ON h.hold_id = c.hold_id"
+        " GROUP BY b.budget_key, b.held HAVING b.held <> coalesce(sum(h.nanodollars), 0)"
+    )
+
+    # --- waking, leases ------------------------------------------------------------------------------------------------
     NOTIFY: str = ""
     BEAT: str = (
         f"INSERT INTO lw_owners VALUES ($1, {NOW} + $2)"

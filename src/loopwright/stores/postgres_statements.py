@@ -159,6 +159,39 @@ class PostgresStatements(Struct, frozen=True):
         "SELECT t.key, t.timer_id, t.due_at FROM unnest($1::bigint[], $2::text[]) AS asked (key, timer_id)"
         " JOIN lw_timers AS t ON t.key = asked.key AND t.timer_id = asked.timer_id"
     )
+    # --- money ---------------------------------------------------------------------------------------------------------
+    # Locked after the heads: holds by id, then accounts by key.
+    HOLDS_LOCKED: str = (
+        "SELECT hold_id, session_id, nanodollars, at FROM lw_holds WHERE hold_id = ANY($1::text[])"
+        " ORDER BY hold_id FOR UPDATE"
+    )
+    HOLDS_OF_LOCKED: str = (
+        "SELECT hold_id, session_id, nanodollars, at FROM lw_holds WHERE session_id = ANY($1::text[])"
+        " ORDER BY hold_id FOR UPDATE"
+    )
+    HOLD_CAPS: str = "SELECT hold_id, budget_key FROM lw_hold_caps WHERE hold_id = ANY($1::text[])"
+    ADD_BUDGET: str = "INSERT INTO lw_budgets (budget_key, spent, held) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING"
+    BUDGETS_LOCKED: str = "SELECT budget_key, spent, held FROM lw_budgets WHERE budget_key = ANY($1::text[]) ORDER BY budget_key FOR UPDATE"
+    SET_BUDGET: str = "UPDATE lw_budgets SET spent = $1, held = $2 WHERE budget_key = $3"
+    INSERT_HOLD: str = "INSERT INTO lw_holds (hold_id, session_id, nanodollars, at) VALUES ($1, $2, $3, $4)"
+    INSERT_HOLD_CAP: str = "INSERT INTO lw_hold_caps (hold_id, budget_key) VALUES ($1, $2)"
+    DROP_HOLDS: str = "DELETE FROM lw_holds WHERE hold_id = ANY($1::text[])"
+    DROP_HOLD_CAPS: str = "DELETE FROM lw_hold_caps WHERE hold_id = ANY($1::text[])"
+    BUDGET: str = (
+        "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
+        " FROM lw_budgets AS b WHERE budget_key = $1"
+    )
+    BUDGETS: str = (
+        "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
+        " FROM lw_budgets AS b WHERE budget_key > $1 AND (spent <> 0 OR held <> 0) ORDER BY budget_key LIMIT $2"
+    )
+    BUDGETS_ASTRAY: str = (
+        "SELECT b.budget_key, b.held, coalesce(sum(h.nanodollars), 0)::bigint FROM lw_budgets AS b"
+        " LEFT JOIN lw_hold_caps AS c ON c.budget_key = b.budget_key LEFT JOIN lw_holds AS h ON h.hold_id = c.hold_id"
+        " GROUP BY b.budget_key HAVING b.held <> coalesce(sum(h.nanodollars), 0)"
+    )
+
+    # --- waking, leases ------------------------------------------------------------------------------------------------
     CHANNEL: str = "lw_work"
     NOTIFY: str = "NOTIFY lw_work"
     BEAT: str = (

@@ -174,6 +174,17 @@ class Statements(Protocol):
     PUT_TIMER: str
     DROP_TIMER: str
     ARMED: str
+    HOLDS_LOCKED: str
+    HOLDS_OF_LOCKED: str
+    """The holds of these sessions."""
+    HOLD_CAPS: str
+    ADD_BUDGET: str
+    BUDGETS_LOCKED: str
+    SET_BUDGET: str
+    INSERT_HOLD: str
+    INSERT_HOLD_CAP: str
+    DROP_HOLDS: str
+    DROP_HOLD_CAPS: str
     BEAT: str
     NOTIFY: str
     """Tells waiting workers, with the commit of this transaction; empty where a server cannot."""
@@ -191,6 +202,8 @@ class Statements(Protocol):
     INTERRUPTED: str
     DUE: str
     RENEWED: str
+    BUDGET: str
+    BUDGETS: str
     OF_KINDS: str
     ARTIFACT: str
     BEGIN_ARTIFACT: str
@@ -205,6 +218,7 @@ class Statements(Protocol):
     GAPS: str
     FORKS_ASTRAY: str
     HEADS_ASTRAY: str
+    BUDGETS_ASTRAY: str
     STRAYS: str
     FIGURES: str
     DISK: str

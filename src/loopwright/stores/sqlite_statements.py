@@ -109,6 +109,23 @@ DROP_TIMER: Final = "DELETE FROM lw_timers WHERE key = ?1 AND timer_id = ?2 AND 
 
 IS_ARMED: Final = "SELECT 1 FROM lw_timers WHERE key = (SELECT key FROM lw_sessions WHERE session_id = ?) AND timer_id = ? AND due_at = ?"
 
+# Money. Limits are compared before these, under the file's one write lock.
+HOLD: Final = "SELECT nanodollars FROM lw_holds WHERE hold_id = ?"
+HOLDS_OF: Final = "SELECT hold_id, nanodollars FROM lw_holds WHERE session_id = ? ORDER BY hold_id"
+ACCOUNT: Final = "SELECT spent, held FROM lw_budgets WHERE budget_key = ?"
+INSERT_HOLD: Final = "INSERT INTO lw_holds (hold_id, session_id, nanodollars, at) VALUES (?, ?, ?, ?)"
+INSERT_HOLD_CAP: Final = "INSERT INTO lw_hold_caps (hold_id, budget_key) VALUES (?, ?)"
+HOLD_IN: Final = (
+    "INSERT INTO lw_budgets (budget_key, spent, held) VALUES (?1, 0, ?2)"
+    " ON CONFLICT (budget_key) DO UPDATE SET held = held + excluded.held"
+)
+SETTLE: Final = (
+    "UPDATE lw_budgets SET held = held - ?2, spent = spent + ?3"
+    " WHERE budget_key IN (SELECT budget_key FROM lw_hold_caps WHERE hold_id = ?1)"
+)
+DROP_HOLD: Final = "DELETE FROM lw_holds WHERE hold_id = ?"
+DROP_HOLD_CAPS: Final = "DELETE FROM lw_hold_caps WHERE hold_id = ?"
+
 # An owner's heartbeat; never shortened.
 RENEW_OWNER: Final = (
     "INSERT INTO lw_owners VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -174,6 +191,17 @@ DUE: Final = (
 
 RENEWED: Final = (
     "SELECT session_id, epoch, inbox_seq FROM lw_sessions WHERE session_id IN (SELECT value FROM json_each(?))"
+)
+
+BUDGET: Final = (
+    "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
+    " FROM lw_budgets AS b WHERE budget_key = ?"
+)
+
+# Accounts with something in them, by key. ?1 after this key, ?2 limit.
+BUDGETS: Final = (
+    "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
+    " FROM lw_budgets AS b WHERE budget_key > ?1 AND (spent <> 0 OR held <> 0) ORDER BY budget_key LIMIT ?2"
 )
 
 # All records of the named kinds, in order within each session.
@@ -265,6 +293,13 @@ HEADS_ASTRAY: Final = (
 STRAYS: Final = (
     "SELECT count(*) FROM lw_records AS r WHERE NOT EXISTS (SELECT 1 FROM lw_sessions AS s WHERE s.key = r.id >> 32)"
     " AND NOT EXISTS (SELECT 1 FROM lw_tombstones AS t WHERE t.key = r.id >> 32 AND t.swept = 0)"
+)
+
+# Accounts that hold something else than their open holds say.
+BUDGETS_ASTRAY: Final = (
+    "SELECT b.budget_key, b.held, coalesce(sum(h.nanodollars), 0) FROM lw_budgets AS b"
+    " LEFT JOIN lw_hold_caps AS c ON c.budget_key = b.budget_key LEFT JOIN lw_holds AS h ON h.hold_id = c.hold_id"
+    " GROUP BY b.budget_key HAVING b.held <> coalesce(sum(h.nanodollars), 0)"
 )
 
 # --- figures, sizes, unreferenced artifacts -------------------------------------------------------------------------------
