@@ -246,7 +246,8 @@ class EncryptedStore:
         return self._inner.ddl()
 
     async def check(self) -> Sequence[StoreProblem]:
-        """See `StoreAdmin.check`. Opens everything: one finding for each session of which something does not open."""
+        """See `StoreAdmin.check`. Opens everything but memories: one finding for each session of which something does not
+        open."""
         found = list(await self._inner.check())
         for head in await self._inner.list(SessionQuery(limit=_EVERY_SESSION)):
             try:
