@@ -20,8 +20,9 @@ from ..ports.memory_index import (
 )
 from .search_terms import bounded
 
-_MAX_SEALED: Final = 64 * 1024
-"""Characters of an entry that an encrypted store sealed as a whole."""
+_MAX_SEALED: Final = 192 * 1024
+"""Characters of an entry that an encrypted store sealed as a whole: JSON writes an odd letter as six, base64 three bytes as
+four."""
 
 
 def checked(entry: MemoryEntry) -> bytes:

@@ -34,9 +34,10 @@ async def test_nothing_of_a_memory_stands_in_the_file(tmp_path: Path) -> None:
     await bare.aclose()
 
 
-async def test_the_longest_memory_fits_sealed() -> None:
+@pytest.mark.parametrize("text", ["ü" * (MAX_MEMORY_BYTES // 2), "\x00" * MAX_MEMORY_BYTES])
+async def test_the_longest_memory_fits_sealed(text: str) -> None:
     store = sealed(MemoryStore())
-    longest = memory("ü" * (MAX_MEMORY_BYTES // 2), "a", embedding=b"x" * 16_384, metadata={"k": "v" * 4_000})
+    longest = memory(text, "a", embedding=b"x" * 16_384, metadata={"k": "v" * 4_000})
     await store.put_memory(longest)
     assert list(await store.list_memories("n")) == [longest]
     with pytest.raises(MemoryRefusedError):
