@@ -1,7 +1,7 @@
-"""Context: what a model is given beside the conversation itself.
+"""What a model is shown beside the conversation: skills, files of a repository, the prompt around them, memories.
 
-Owns: the public names of `loopwright.context`, resolved on first use. Must not know: the engine, stores, transports.
-Read next: `store_memory.py`.
+Owns: the public names of `loopwright.context`, resolved on first use. Must not know: the engine, stores, tools.
+Read next: `skills.py`, `agents_md.py`, `prompt_files.py`, `store_memory.py`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..core.prompt_assembly import SystemPromptBuilder
+    from .prompt_files import PromptFiles
+    from .skills import SkillLibrary
     from .store_memory import StoreMemory
 
 _HOME = {
-    "StoreMemory": "store_memory",
+    "PromptFiles": ".prompt_files",
+    "SkillLibrary": ".skills",
+    "StoreMemory": ".store_memory",
+    "SystemPromptBuilder": "..core.prompt_assembly",
 }
 
-__all__ = ["StoreMemory"]
+__all__ = ["PromptFiles", "SkillLibrary", "StoreMemory", "SystemPromptBuilder"]
 
 
 def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{home}", __name__), name)
+    return getattr(import_module(home, __name__), name)

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
     from .memory import MemoryProvider, MemorySnapshot, RecalledMemory
     from .memory_index import MemoryEntry, MemoryHit, MemoryIndex
+    from .note_book import NoteBook, SessionLists, TodoList
+    from .prompt_source import PromptProblem, PromptSections, PromptSource
     from .schema_policy import SchemaPolicy
     from .sealing import SealedStore, SealingKeys
     from .settling import Settling
     from .shell import ShellBackend, ShellLaunch
+    from .skill_source import LoadedSkill, SkillSource, SkillSummary
     from .store import ForkPoint, Head, InboxItem, NewSession, SessionQuery, Store, Transition
     from .store_admin import SessionStore, StoreAdmin
     from .store_transfer import StoreTransfer
@@ -54,22 +57,31 @@ _HOME = {
     "MemoryIndex": "memory_index",
     "MemoryProvider": "memory",
     "MemorySnapshot": "memory",
+    "LoadedSkill": "skill_source",
     "NewSession": "store",
+    "NoteBook": "note_book",
     "OnCommit": "transaction_work",
+    "PromptProblem": "prompt_source",
+    "PromptSections": "prompt_source",
+    "PromptSource": "prompt_source",
     "RealAmbient": "ambient",
     "RecalledMemory": "memory",
     "SchemaPolicy": "schema_policy",
     "SealedStore": "sealing",
     "SealingKeys": "sealing",
+    "SessionLists": "note_book",
     "SessionQuery": "store",
     "SessionStore": "store_admin",
     "Settling": "settling",
     "ShellBackend": "shell",
     "ShellLaunch": "shell",
+    "SkillSource": "skill_source",
+    "SkillSummary": "skill_source",
     "Store": "store",
     "StoreAdmin": "store_admin",
     "StoreTransfer": "store_transfer",
     "StoreUpkeep": "store_upkeep",
+    "TodoList": "note_book",
     "ToolContext": "tool",
     "ToolDefinition": "tool",
     "ToolSource": "tool",
@@ -98,27 +110,36 @@ __all__ = [
     "LLMService",
     "LLMStreamChunk",
     "Ledger",
+    "LoadedSkill",
     "MemoryEntry",
     "MemoryHit",
     "MemoryIndex",
     "MemoryProvider",
     "MemorySnapshot",
     "NewSession",
+    "NoteBook",
     "OnCommit",
+    "PromptProblem",
+    "PromptSections",
+    "PromptSource",
     "RealAmbient",
     "RecalledMemory",
     "SchemaPolicy",
     "SealedStore",
     "SealingKeys",
+    "SessionLists",
     "SessionQuery",
     "SessionStore",
     "Settling",
     "ShellBackend",
     "ShellLaunch",
+    "SkillSource",
+    "SkillSummary",
     "Store",
     "StoreAdmin",
     "StoreTransfer",
     "StoreUpkeep",
+    "TodoList",
     "ToolContext",
     "ToolDefinition",
     "ToolSource",
