@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from ..core.prompt_assembly import SystemPromptBuilder
     from .prompt_files import PromptFiles
     from .skills import SkillLibrary
+    from .store_memory import StoreMemory
 
 _HOME = {
     "PromptFiles": ".prompt_files",
     "SkillLibrary": ".skills",
+    "StoreMemory": ".store_memory",
     "SystemPromptBuilder": "..core.prompt_assembly",
 }
 
-__all__ = ["PromptFiles", "SkillLibrary", "SystemPromptBuilder"]
+__all__ = ["PromptFiles", "SkillLibrary", "StoreMemory", "SystemPromptBuilder"]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,6 +22,7 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── ExportFileError              export.refused   (archive)
     │   ├── ForkPositionError            session.fork_position   (archive)
     │   ├── SessionReferencedError       session.referenced   (archive)
+    │   ├── MemoryRefusedError           memory.refused   (archive)
     │   └── LoopClosedError              loop.closed
     ├── RetryLaterError                  wait and try again
     │   ├── SessionBusyError             session.busy

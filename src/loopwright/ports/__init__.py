@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .hook_points import HookDirective, HookPoint
     from .ledger import BudgetAccount, Ledger
     from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
+    from .memory import MemoryProvider, MemorySnapshot, RecalledMemory
+    from .memory_index import MemoryEntry, MemoryHit, MemoryIndex
     from .note_book import NoteBook, SessionLists, TodoList
     from .prices import Prices
     from .prompt_source import PromptProblem, PromptSections, PromptSource
@@ -50,16 +52,22 @@ _HOME = {
     "LLMResponse": "llm",
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
-    "LoadedSkill": "skill_source",
     "Ledger": "ledger",
+    "LoadedSkill": "skill_source",
+    "MemoryEntry": "memory_index",
+    "MemoryHit": "memory_index",
+    "MemoryIndex": "memory_index",
+    "MemoryProvider": "memory",
+    "MemorySnapshot": "memory",
     "NewSession": "store",
     "NoteBook": "note_book",
     "OnCommit": "transaction_work",
+    "Prices": "prices",
     "PromptProblem": "prompt_source",
     "PromptSections": "prompt_source",
     "PromptSource": "prompt_source",
-    "Prices": "prices",
     "RealAmbient": "ambient",
+    "RecalledMemory": "memory",
     "SchemaPolicy": "schema_policy",
     "SealedStore": "sealing",
     "SealingKeys": "sealing",
@@ -105,6 +113,11 @@ __all__ = [
     "LLMStreamChunk",
     "Ledger",
     "LoadedSkill",
+    "MemoryEntry",
+    "MemoryHit",
+    "MemoryIndex",
+    "MemoryProvider",
+    "MemorySnapshot",
     "NewSession",
     "NoteBook",
     "OnCommit",
@@ -113,6 +126,7 @@ __all__ = [
     "PromptSections",
     "PromptSource",
     "RealAmbient",
+    "RecalledMemory",
     "SchemaPolicy",
     "SealedStore",
     "SealingKeys",

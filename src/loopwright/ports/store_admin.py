@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from .artifact import ArtifactStore
 from .ledger import Ledger
+from .memory_index import MemoryIndex
 from .schema_policy import SchemaPolicy as SchemaPolicy
 from .store import Store
 from .store_transfer import StoreTransfer
@@ -76,5 +77,5 @@ class StoreAdmin(Protocol):
         ...
 
 
-class SessionStore(Store, ArtifactStore, Ledger, StoreAdmin, StoreUpkeep, StoreTransfer, Protocol):
+class SessionStore(Store, ArtifactStore, MemoryIndex, Ledger, StoreAdmin, StoreUpkeep, StoreTransfer, Protocol):
     """What `open_store` returns: everything a shipped store can do."""

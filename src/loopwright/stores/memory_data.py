@@ -12,6 +12,7 @@ from typing import Final
 
 from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..ports.artifact import Artifact
+from ..ports.memory_index import MemoryEntry
 from ..ports.store import Head, InboxItem, PutTimer, StoredRecord
 from . import ownership
 from .memory_money import MoneyData
@@ -54,6 +55,8 @@ class SharedData:
     shares: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """Artifact id → sessions that hold it as well as the one that has it."""
     money: MoneyData = field(default_factory=MoneyData)
+    memories: dict[str, dict[str, MemoryEntry]] = field(default_factory=dict[str, dict[str, MemoryEntry]])
+    """Namespace → id → entry."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def session(self, session_id: str) -> SessionData:

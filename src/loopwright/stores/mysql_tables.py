@@ -132,14 +132,15 @@ CREATE TABLE IF NOT EXISTS lw_hold_caps (
     INDEX lw_hold_caps_budget (budget_key)
 ) {_TABLE};
 CREATE TABLE IF NOT EXISTS lw_memories (
-    namespace VARCHAR(382) NOT NULL,
-    memory_id VARCHAR(382) NOT NULL,
-    text LONGTEXT COLLATE utf8mb4_unicode_520_ci NOT NULL,
-    metadata LONGTEXT NOT NULL,
+    namespace VARCHAR(255) NOT NULL,
+    memory_id VARCHAR(255) NOT NULL,
     at DOUBLE NOT NULL,
+    body LONGBLOB NOT NULL,
     embedding LONGBLOB,
+    words LONGTEXT NOT NULL,
     PRIMARY KEY (namespace, memory_id),
-    FULLTEXT INDEX lw_memories_text (text)
+    INDEX lw_memories_newest (namespace, at, memory_id),
+    FULLTEXT INDEX lw_memories_text (words)
 ) {_TABLE};
 """
 

@@ -124,13 +124,13 @@ CREATE INDEX IF NOT EXISTS lw_hold_caps_budget ON lw_hold_caps (budget_key);
 CREATE TABLE IF NOT EXISTS lw_memories (
     namespace text COLLATE "C" NOT NULL,
     memory_id text COLLATE "C" NOT NULL,
-    text text NOT NULL,
-    metadata text NOT NULL,
     at double precision NOT NULL,
+    body bytea NOT NULL,
     embedding bytea,
-    words tsvector GENERATED ALWAYS AS (to_tsvector('simple', text)) STORED,
+    words tsvector NOT NULL,
     PRIMARY KEY (namespace, memory_id)
 );
+CREATE INDEX IF NOT EXISTS lw_memories_newest ON lw_memories (namespace, at, memory_id);
 CREATE INDEX IF NOT EXISTS lw_memories_text ON lw_memories USING gin (words);
 """
 

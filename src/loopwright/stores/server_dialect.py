@@ -106,6 +106,22 @@ class Remedy(Enum):
     """Trying again would fail again."""
 
 
+class MemoryStatements(Struct, frozen=True, kw_only=True):
+    """The SQL of memories."""
+
+    PUT: str
+    """Namespace, id, time, body, vector, names of words between spaces."""
+    THERE: str
+    """Locks it."""
+    DROP: str
+    TRIM: str
+    """Namespace, and how many entries are newer than what goes, less one."""
+    NEWEST: str
+    """Namespace, time and id of the entry before, limit."""
+    SEARCH: str
+    """Namespace, its name as a word, names of words between spaces, limit: entries with any of them, more or less the best."""
+
+
 class Statements(Protocol):
     """The SQL of a dialect, by purpose; parameters stand in the order that `server_batch` and `server_reads` give them."""
 
@@ -224,6 +240,7 @@ class Statements(Protocol):
     ARTIFACTS_OF: str
     OWNERS_OF: str
     RESTORE_TIMER: str
+    MEMORIES: MemoryStatements
 
 
 class ServerDialect(Protocol):

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from ..ports.artifact import Artifact
     from ..ports.ledger import BudgetAccount
+    from ..ports.memory_index import MemoryEntry, MemoryHit
     from ..ports.store_admin import StoreProblem, UncertainCall
     from ..ports.store_transfer import Inventory, SessionImage
     from ..ports.store_upkeep import Reclaimed, StoreFigures
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         slices,
         sqlite_artifacts,
         sqlite_backup,
+        sqlite_memories,
         sqlite_migrations,
         sqlite_money,
         sqlite_space,
@@ -73,6 +75,7 @@ else:
     slices = Late("loopwright.stores.slices")
     sqlite_artifacts = Late("loopwright.stores.sqlite_artifacts")
     sqlite_backup = Late("loopwright.stores.sqlite_backup")
+    sqlite_memories = Late("loopwright.stores.sqlite_memories")
     sqlite_migrations = Late("loopwright.stores.sqlite_migrations")
     sqlite_money = Late("loopwright.stores.sqlite_money")
     sqlite_space = Late("loopwright.stores.sqlite_space")
@@ -224,6 +227,27 @@ class SqliteStore:
     def budgets(self, *, after: str = "", limit: int = 100) -> Awaitable[Sequence[BudgetAccount]]:
         """See `Ledger.budgets`. In the reader thread."""
         return self._aside(lambda execute: sqlite_money.budgets(execute, after, limit))
+
+    async def put_memory(self, entry: MemoryEntry, *, keep: int | None = None) -> None:
+        """See `MemoryIndex.put_memory`."""
+        loop = self._binding.enter()
+        row = await self._reader.submit(loop, lambda _: sqlite_memories.MemoryRow(entry))
+        await self._writer.submit(loop, functools.partial(sqlite_memories.put, row, keep))
+
+    def drop_memory(self, namespace: str, memory_id: str) -> Awaitable[bool]:
+        """See `MemoryIndex.drop_memory`."""
+        job = functools.partial(sqlite_memories.drop, namespace, memory_id)
+        return self._writer.submit(self._binding.enter(), job)
+
+    def search_memories(self, namespace: str, query: str, limit: int = 10) -> Awaitable[Sequence[MemoryHit]]:
+        """See `MemoryIndex.search_memories`. In the reader thread."""
+        return self._aside(lambda execute: sqlite_memories.search(execute, namespace, query, limit))
+
+    def list_memories(
+        self, namespace: str, *, limit: int = 100, behind: MemoryEntry | None = None
+    ) -> Awaitable[Sequence[MemoryEntry]]:
+        """See `MemoryIndex.list_memories`. In the reader thread."""
+        return self._aside(lambda execute: sqlite_memories.newest(execute, namespace, limit, behind))
 
     def ddl(self) -> str:
         """The complete, idempotent script that makes the tables of this version."""

@@ -16,13 +16,13 @@ POSITIONS_PER_SESSION: Final = 1 << 32
 """A record's id is `key * POSITIONS_PER_SESSION + position`, so that a journal lies in one run of one b-tree."""
 
 IS_CURRENT: Final = """\
-SELECT 1 WHERE 27 = (
+SELECT 1 WHERE 25 = (
     SELECT count(*) FROM sqlite_schema WHERE name IN (
         'lw_schema', 'lw_owners', 'lw_sessions', 'lw_sessions_parent', 'lw_sessions_base', 'lw_records', 'lw_inbox',
         'lw_inbox_waiting', 'lw_timers', 'lw_timers_due', 'lw_artifacts', 'lw_artifacts_session', 'lw_artifact_rows',
         'lw_artifact_shares', 'lw_artifact_shares_session', 'lw_tombstones', 'lw_budgets', 'lw_holds',
-        'lw_holds_session', 'lw_hold_caps', 'lw_hold_caps_budget', 'lw_memories', 'lw_memories_text', 'lw_memories_put',
-        'lw_memories_drop', 'lw_memories_unsay', 'lw_memories_say'
+        'lw_holds_session', 'lw_hold_caps', 'lw_hold_caps_budget', 'lw_memories', 'lw_memories_newest',
+        'lw_memories_text', 'lw_memories_drop'
     )
 ) AND (SELECT max(version) FROM lw_schema) = 4
   AND NOT EXISTS (SELECT lw_schema.cleaned_at, lw_timers.paused, lw_artifacts.created_at, lw_sessions.base_id,

@@ -11,8 +11,8 @@ from typing import Final
 # Records keep their place by a computed integer id and not by (session, position): one b-tree without a second index, rows
 # of any size in its leaves, a third less work per commit. Head rows change with every commit, so nothing of what changes
 # there is indexed: `claim` and `list` read the (small) head rows instead, which are rare calls. Taken inbox items keep
-# their id for the life of the session; the partial index holds the waiting ones only. The full-text index of memories keeps
-# no text of its own; triggers keep it up with its table.
+# their id for the life of the session; the partial index holds the waiting ones only. The full-text index of memories gets
+# names of words (`search_terms.py`) and keeps no text.
 DDL: Final = """\
 CREATE TABLE IF NOT EXISTS lw_schema (
     version INTEGER NOT NULL PRIMARY KEY,
@@ -141,19 +141,13 @@ CREATE TABLE IF NOT EXISTS lw_memories (
     id INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,
     memory_id TEXT NOT NULL,
-    text TEXT NOT NULL,
-    metadata TEXT NOT NULL,
     at REAL NOT NULL,
+    body BLOB NOT NULL,
     embedding BLOB,
     UNIQUE (namespace, memory_id)
 );
-CREATE VIRTUAL TABLE IF NOT EXISTS lw_memories_text USING fts5 (text, content = 'lw_memories', content_rowid = 'id');
-CREATE TRIGGER IF NOT EXISTS lw_memories_put AFTER INSERT ON lw_memories BEGIN
-    INSERT INTO lw_memories_text (rowid, text) VALUES (new.id, new.text); END;
+CREATE INDEX IF NOT EXISTS lw_memories_newest ON lw_memories (namespace, at, memory_id);
+CREATE VIRTUAL TABLE IF NOT EXISTS lw_memories_text USING fts5 (words, content = '', contentless_delete = 1);
 CREATE TRIGGER IF NOT EXISTS lw_memories_drop AFTER DELETE ON lw_memories BEGIN
-    INSERT INTO lw_memories_text (lw_memories_text, rowid, text) VALUES ('delete', old.id, old.text); END;
-CREATE TRIGGER IF NOT EXISTS lw_memories_unsay BEFORE UPDATE OF text ON lw_memories BEGIN
-    INSERT INTO lw_memories_text (lw_memories_text, rowid, text) VALUES ('delete', old.id, old.text); END;
-CREATE TRIGGER IF NOT EXISTS lw_memories_say AFTER UPDATE OF text ON lw_memories BEGIN
-    INSERT INTO lw_memories_text (rowid, text) VALUES (new.id, new.text); END;
+    DELETE FROM lw_memories_text WHERE rowid = old.id; END;
 """

@@ -27,6 +27,7 @@ FROZEN = {
     "llm.transient",
     "loop.closed",
     "loopwright.error",
+    "memory.refused",
     "message.invalid",
     "notes.full",
     "output.invalid",
