@@ -19,7 +19,8 @@ from .ask import request_user_input_tool
 from .edit_file import edit_file_tool
 from .glob import glob_tool
 from .grep import grep_tool
-from .read_file import read_file_tool, read_output_tool
+from .read_file import read_file_tool
+from .read_output import read_output_tool
 from .registry import ToolRegistry
 from .shell import bash_tool
 from .workspace import Workspace

@@ -27,6 +27,7 @@ FROZEN = {
     "loop.closed",
     "loopwright.error",
     "message.invalid",
+    "message.too_large",
     "output.invalid",
     "retry.later",
     "run.error",
