@@ -12,6 +12,7 @@ from tests.scenario.conftest import Stage, asked, texts
 
 from loopwright import StatefulAgentLoop, ToolDefinition, ToolFailure, ToolHandlerResult, tool
 from loopwright.model.records import AssistantMessageAdded, ToolFinished
+from loopwright.ports.ambient import breathe
 from loopwright.ports.artifact import Artifact
 from loopwright.stores.memory import MemoryStore
 from loopwright.testing import ScriptedLLM, calls
@@ -149,10 +150,12 @@ async def test_the_event_loop_turns_while_a_large_output_is_made_to_bytes() -> N
         nonlocal turns
         while True:
             turns += 1
-            await asyncio.sleep(0)
+            await breathe()
 
     turning = asyncio.create_task(turn())
-    async with StatefulAgentLoop(llm=ScriptedLLM([calls(("large", {})), "done"]), store=Watched(), tools=[large]) as loop:
+    async with StatefulAgentLoop(
+        llm=ScriptedLLM([calls(("large", {})), "done"]), store=Watched(), tools=[large]
+    ) as loop:
         await loop.send("go")
     turning.cancel()
     assert put - ended > 20
