@@ -145,7 +145,7 @@ def bounded(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """
     if sum([len(call.arguments) for call in calls]) <= MAX_ARGUMENTS:
         return calls
-    left, out = MAX_ARGUMENTS, []
+    left, out = MAX_ARGUMENTS, list[ToolCall]()
     for call in calls:
         size = len(call.arguments)
         if size <= left:

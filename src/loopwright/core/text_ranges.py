@@ -65,7 +65,7 @@ def _begin(data: bytes, at: int) -> int:
     return at
 
 
-class Found(Struct, frozen=True):
+class Occurrence(Struct, frozen=True):
     """One place where a word stands."""
 
     line: int
@@ -84,7 +84,7 @@ class TextSearch:
 
     def __init__(self, word: str, most: int, line: int = 1, at: int = 0) -> None:
         """`line`, `at`: number and byte with which the first piece begins."""
-        self.found: list[Found] = []
+        self.found: list[Occurrence] = []
         self._word = word
         self._most = most
         self._held = ""
@@ -111,13 +111,13 @@ class TextSearch:
         self._next = max(self._next, ready, 0)
         self._drop(max(0, min(self._next, len(self._held)) - AROUND))
 
-    def _place(self, at: int) -> Found:
+    def _place(self, at: int) -> Occurrence:
         held, end = self._held, at + len(self._word)
         line_begins = held.rfind("\n", 0, at) + 1
         line_ends = held.find("\n", end)
         begin, stop = max(line_begins, at - AROUND), min(end + AROUND, len(held) if line_ends == -1 else line_ends)
         before = held[:at]
-        return Found(self._line + before.count("\n"), self._at + len(encoded(before)), held[begin:stop])
+        return Occurrence(self._line + before.count("\n"), self._at + len(encoded(before)), held[begin:stop])
 
     def _drop(self, count: int) -> None:
         gone, self._held = self._held[:count], self._held[count:]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .store_admin import SessionStore, StoreAdmin
     from .store_transfer import StoreTransfer
     from .store_upkeep import StoreUpkeep
-    from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
+    from .tool import InputNeeded, OutputSlice, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
     from .transaction_work import OnCommit, TransactionCursor, TransactionHost
     from .wake_source import WakeSource
 
@@ -46,6 +46,7 @@ _HOME = {
     "LLMStreamChunk": "llm",
     "NewSession": "store",
     "OnCommit": "transaction_work",
+    "OutputSlice": "tool",
     "RealAmbient": "ambient",
     "SchemaPolicy": "schema_policy",
     "SealedStore": "sealing",
@@ -87,6 +88,7 @@ __all__ = [
     "LLMStreamChunk",
     "NewSession",
     "OnCommit",
+    "OutputSlice",
     "RealAmbient",
     "SchemaPolicy",
     "SealedStore",
