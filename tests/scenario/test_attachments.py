@@ -36,6 +36,7 @@ from loopwright.ports.store_admin import SessionStore
 from loopwright.stores.memory import MemoryStore
 from loopwright.testing import ScriptedLLM, calls
 from loopwright.testing.model_server import ModelServer, reply
+from loopwright.tools.read_output import read_output_tool
 from loopwright.transports.model_capabilities import ModelCapabilities
 from loopwright.transports.provider_config import LLMProviderConfig
 from loopwright.transports.service_factory import create_llm_service_from_config
@@ -260,6 +261,15 @@ async def test_a_picture_of_a_tool_that_is_too_large_or_no_bytes_becomes_a_text(
     said = texts(await loop.get_messages(sid))[2]
     assert "it is over the limit of 204800 bytes a message; you have NOT seen it (application/pdf, b.pdf" in said
     assert "it was given as str" in said
+
+
+async def test_a_stored_picture_is_no_output_that_can_be_read_as_text(stage: Stage) -> None:
+    loop = stage.loop("one")
+    sid = (await loop.send(LOOK)).session_id
+    [kept] = (await loop.store.inventory(sid)).artifacts
+    reader = stage.loop(calls(("read_output", {"artifact_id": kept.artifact_id})), "done", tools=[read_output_tool()])
+    await reader.send("read it", session_id=sid)
+    assert f"is image/png of {len(BYTES)} bytes and no text" in texts(await reader.get_messages(sid))[-2]
 
 
 async def test_hooks_see_bytes_that_come_and_references_in_windows_and_may_put_in_either(stage: Stage) -> None:
