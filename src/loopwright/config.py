@@ -38,6 +38,11 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     temperature: float | None = None
     run_token_budget: int | None = None
     """Tokens one send may use, checked between rounds; None is unlimited."""
+    context_budget_tokens: int | None = None
+    """Tokens one request may hold, instructions, tools and tail included; older sends are folded into a note to stay
+    within. None: nothing is folded before a provider refuses the window as too long."""
+    fold_timeout_s: float = 120.0
+    """How long one fold may take."""
     stream: bool = True
     """Ask services that can for a stream; replies are the same."""
     retry: LLMRetryPolicy = LLMRetryPolicy()
@@ -138,6 +143,7 @@ _POSITIVE = (
     "tool_timeout_s",
     "tool_output_limit",
     "max_message_bytes",
+    "fold_timeout_s",
     "lease_ttl_s",
     "loop_stall_s",
     "checkpoint_every",
@@ -150,7 +156,7 @@ _NOT_NEGATIVE = (
     "lease_wait_s",
     "session_cache_size",
 )
-_POSITIVE_OR_NONE = ("max_output_tokens", "run_token_budget")
+_POSITIVE_OR_NONE = ("max_output_tokens", "run_token_budget", "context_budget_tokens")
 
 _RANGES: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (_POSITIVE, "positive", lambda value: value > 0),

@@ -9,14 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from .core.decide import FoldPolicy
 from .late import Late
 from .model.errors import ConfigError
 from .model.specs import StructuredOutputSpec
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 
 if TYPE_CHECKING:
+    from .engine import context_parts as parts
+    from .engine.context_parts import ContextParts
+    from .ports.fold import FoldStrategy
+    from .ports.representation import Representation
     from .tools import registry, signature, validation
 else:
+    parts = Late("loopwright.engine.context_parts")
     registry = Late("loopwright.tools.registry")
     signature = Late("loopwright.tools.signature")
     validation = Late("loopwright.tools.validation")
@@ -79,3 +85,26 @@ def _spec_of_type(schema: type) -> StructuredOutputSpec:
     if not isinstance(schema, type):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
         raise ConfigError(f"output_schema must be a JSON Schema, a type or a spec, not {schema!r}")
     return StructuredOutputSpec(schema.__name__, signature.schema_of_type(schema))
+
+
+def fold_policy(fold: FoldStrategy) -> FoldPolicy:
+    """What a strategy wants of folds. Raises: `ConfigError` listing what cannot be."""
+    problems: list[str] = []
+    if not 0 < fold.trigger_ratio <= 1:
+        problems.append(f"fold: trigger_ratio must be more than 0 and at most 1, not {fold.trigger_ratio!r}")
+    for name in ("keep_last_sends", "summary_max_tokens"):
+        value = getattr(fold, name)
+        if not isinstance(value, int) or value < 1:
+            problems.append(f"fold: {name} must be a number from 1, not {value!r}")
+    if problems:
+        raise ConfigError(problems)
+    return FoldPolicy(
+        keep_last_sends=fold.keep_last_sends,
+        trigger_ratio=fold.trigger_ratio,
+        note_tokens=fold.summary_max_tokens,
+    )
+
+
+def context_parts(representation: Representation | None, fold: FoldStrategy | None) -> ContextParts:
+    """The host's implementers, together."""
+    return parts.ContextParts(representation=representation, fold=fold)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .config import AgentLoopConfig, WorkerSettings
-from .core.decide import Limits
+from .core.decide import FoldPolicy, Limits
 from .engine.actor import ACTORS
 from .engine.admission import Admission
 from .engine.arguments import check_limits, usable_id, user_message
@@ -38,22 +38,27 @@ from .stores.dsn import BUSY_WAIT_S, default_path, open_store
 
 if TYPE_CHECKING:
     from . import forms
+    from .context import summary_fold
     from .core.chain import ChainReport
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, forking, inspection, recovery, verifying, watching, worker
+    from .engine import answers, draining, forking, inspection, recovery, verifying, watching, worker
     from .engine.answers import Answers
     from .engine.inspection import SessionStats
     from .engine.recovery import Recovered
     from .engine.worker import SessionNews, WorkDone
     from .forms import OutputSchema
     from .model.events import AgentEvent
+    from .ports.fold import FoldStrategy
+    from .ports.representation import Representation
     from .ports.store_admin import SessionStore
     from .tools import validation
     from .transports import service_factory
 else:
     # Parts that only some loops need: the schema validator alone takes longer to load than everything else together.
     forms = Late("loopwright.forms")
+    summary_fold = Late("loopwright.context.summary_fold")
     answers = Late("loopwright.engine.answers")
+    draining = Late("loopwright.engine.draining")
     forking = Late("loopwright.engine.forking")
     inspection = Late("loopwright.engine.inspection")
     recovery = Late("loopwright.engine.recovery")
@@ -86,6 +91,8 @@ class StatefulAgentLoop:
         config: AgentLoopConfig | None = None,
         hooks: AgentHooks | None = None,
         event_bus: AgentEventBus | None = None,
+        representation: Representation | None = None,
+        fold: FoldStrategy | None = None,
         schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
         durability: Durability = "barrier",
         ambient: Ambient | None = None,
@@ -94,7 +101,8 @@ class StatefulAgentLoop:
 
         `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`.
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
-        `tools`: functions, definitions or a registry. `ambient`: clock, ids and randomness, for tests.
+        `tools`: functions, definitions or a registry. `representation`: how finished sends are shown, by default verbatim.
+        `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `ambient`: clock, ids and randomness, for tests.
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
         if config is not None and not isinstance(config, AgentLoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -124,7 +132,10 @@ class StatefulAgentLoop:
                 max_continuations=settings.max_continuations,
                 max_corrections=settings.max_corrections,
                 validate=_validate,
+                fold=FoldPolicy() if fold is None else forms.fold_policy(fold),
             ),
+            context=None if representation is None and fold is None else forms.context_parts(representation, fold),
+            own_fold=_own_fold,
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
         )
         self._admission = Admission(self._kernel)
@@ -417,6 +428,8 @@ class StatefulAgentLoop:
         for serving in self._serving:
             serving.cancel("the loop is closed")
         await self._in_flight.drained(drain_timeout_s)
+        if self._kernel.background:
+            await draining.ended(self._kernel.background, drain_timeout_s)
         await self._kernel.bus.drain()
         self._kernel.keeper.stop()
         if self._owned_store:
@@ -446,6 +459,10 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 def _source_of_stop(stop: Stop) -> Stop:
     """Before anything is accepted: what cannot stop a run is an error and not silence."""
     return stop if stop is None else CancellationToken.from_any(stop)
+
+
+def _own_fold() -> FoldStrategy:
+    return summary_fold.LLMSummaryFold()
 
 
 def _validate(schema: dict[str, Any], value: Any) -> str | None:

@@ -82,7 +82,7 @@ async def test_any_part_of_a_large_output_is_read_without_the_rest(stage: Stage)
     loop = stage.loop(calls(("dump", {})), *[reads] * 8, tools=read_outputs())
     assert (await loop.send("go")).status == "completed"
     shown, by_offset, by_line, found, first_found, near_the_end, past, both = answers
-    assert "of 50000014 characters left out, of 5000001 lines in all" in shown
+    assert "of 50000014 characters left out; of 5000001 lines in all" in shown
     row = "日本 line é\n"
     # That byte is the second of a character, which is shown whole; so is the last one that begins within the limit.
     assert by_offset.startswith(f"tool: 本 line é\n{row}日\n(bytes {MANY - 2} to {MANY + 28} of ")

@@ -210,7 +210,7 @@ async def test_a_long_output_is_cut_and_can_be_read_back_whole(stage: Stage) -> 
     assert shown.startswith("tool: line 0")
     assert shown.endswith("line 1999 é\n")
     assert len(shown) < 700
-    assert f"of {len(long)} characters left out, of 2000 lines in all" in shown
+    assert f"of {len(long)} characters left out; of 2000 lines in all" in shown
     assert "".join(pages) == long
 
 

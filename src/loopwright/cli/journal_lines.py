@@ -37,6 +37,7 @@ from ..model.records import (
 )
 from ..model.usage import Usage
 from ..ports.store import StoredRecord
+from .context_lines import context_words
 
 _CONTROL = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
 
@@ -146,3 +147,5 @@ def _words(record: Record | None) -> str:
             return f"links from {record.since} on: {record.digest[:16]}…" + (
                 f", key {record.key}" if record.key else ""
             )
+        case _:
+            return context_words(record)

@@ -116,26 +116,32 @@ def as_data(value: Any) -> Any:
         return LargeData(encode(text)) if len(text) > MAX_DATA else text
 
 
-def shortened(content: Content, limit: int, artifact_id: str, lines: int) -> Content:
-    """`content` with its text cut to head and tail, and between them how much that is and where the rest is.
-
-    Other parts stay. `lines`: of the whole text.
-    """
+def shortened(content: Content, limit: int, pointer: str) -> Content:
+    """`content` with its text cut to head and tail, `pointer` between them; other parts stay."""
     text = content_text(content)
     if len(text) <= limit:
         return content
-    head = limit * 2 // 3
-    tail = limit - head
-    begin = text[:head]
-    cut = (
-        f"{begin}\n[... {len(text) - limit} of {len(text)} characters left out, of {lines} lines in all;"
-        f" shown are the first {head} and the last {tail} characters;"
-        f" read_output(artifact_id={artifact_id!r}, offset={len(encoded(begin))}) goes on from here,"
-        f" with line= or search= it reads elsewhere ...]\n{text[-tail:]}"
-    )
+    head, tail = _ends(limit)
+    cut = f"{text[:head]}\n[... {len(text) - limit} of {len(text)} characters left out; {pointer} ...]\n{text[-tail:]}"
     if isinstance(content, str):
         return cut
     return (TextPart(cut), *[p for p in content if not isinstance(p, TextPart)])
+
+
+def pointer_to(artifact_id: str, text: str, limit: int, lines: int) -> str:
+    """What `shortened` says about a text of so many lines that is stored whole: what is shown, and how to read the rest."""
+    head, tail = _ends(limit)
+    return (
+        f"of {lines} lines in all, shown are the first {head} and the last {tail} characters;"
+        f" read_output(artifact_id={artifact_id!r}, offset={len(encoded(text[:head]))}) goes on from here,"
+        f" with line= or search= it reads elsewhere"
+    )
+
+
+def _ends(limit: int) -> tuple[int, int]:
+    """Characters of head and tail that are shown."""
+    head = limit * 2 // 3
+    return head, limit - head
 
 
 def bounded(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:

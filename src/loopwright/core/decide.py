@@ -12,14 +12,28 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from msgspec import Struct
 
 from ..late import Late
+from ..model.errors import LLMContextOverflowError
 from ..model.records import InputSource, Outcome
 from .state import OpenCall, SendFacts, State
 
 if TYPE_CHECKING:
-    from . import output
+    from . import fold_plan, output
+    from .fold_plan import FoldPlan
     from .output import Unfit, Validate
 else:
+    fold_plan = Late("loopwright.core.fold_plan")
     output = Late("loopwright.core.output")
+
+
+class FoldPolicy(Struct, frozen=True, kw_only=True):
+    """What bounds the folds of a window (`fold_plan.py`)."""
+
+    keep_last_sends: int = 4
+    trigger_ratio: float = 0.75
+    note_tokens: int = 5000
+    """What a note may be at most, the budget's own bound apart."""
+    reserved_tokens: int = 0
+    """Of the budget, for what comes after the window in a request."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -28,6 +42,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_continuations: int
     max_corrections: int
     validate: Validate
+    fold: FoldPolicy | None = None
+    """None: the window is never folded."""
 
 
 class CallModel(Struct, frozen=True):
@@ -36,6 +52,12 @@ class CallModel(Struct, frozen=True):
     round: int
     wrap_up: bool = False
     """The last word at the round limit: no tools may be called."""
+
+
+class FoldWindow(Struct, frozen=True):
+    """Put the oldest part of the window into a note before the model is asked."""
+
+    plan: FoldPlan
 
 
 class RunTools(Struct, frozen=True):
@@ -76,7 +98,7 @@ class Idle(Struct, frozen=True):
     """No send is open."""
 
 
-Step: TypeAlias = CallModel | RunTools | TakeInbox | Say | Pause | Finish | Idle
+Step: TypeAlias = CallModel | FoldWindow | RunTools | TakeInbox | Say | Pause | Finish | Idle
 """Everything that can come next."""
 
 ROUND_LIMIT_MARK = "[hit_round_limit]"
@@ -97,6 +119,10 @@ def decide(state: State, limits: Limits, *, inbox_waiting: bool, held: frozenset
     budget = send.start.run_token_budget
     if budget is not None and send.rounds >= 1 and send.usage.total_tokens >= budget:
         return Finish("budget_exceeded", send.answer)
+    if send.overflow or send.start.context_budget_tokens is not None:
+        step = _too_long(state, send, limits)
+        if step is not None:
+            return step
     if send.extra_turn:
         return CallModel(send.rounds, wrap_up=send.wrap_up)
     if send.wrap_up:
@@ -104,6 +130,21 @@ def decide(state: State, limits: Limits, *, inbox_waiting: bool, held: frozenset
     if send.rounds >= send.start.max_rounds:
         return Say("wrap_up")
     return CallModel(send.rounds + 1)
+
+
+def _too_long(state: State, send: SendFacts, limits: Limits) -> Step | None:
+    """What has to be done about a window that is over its budget, or that the provider refused as too long."""
+    budget, plan = send.start.context_budget_tokens, None
+    if limits.fold is not None and send.overflow == "seen":
+        plan = fold_plan.planned(state, limits.fold, budget, "overflow")
+    elif limits.fold is not None and not send.overflow and budget is not None:
+        plan = fold_plan.due(state, limits.fold, budget, hard=True)
+    if plan is not None:
+        return FoldWindow(plan)
+    if send.overflow:
+        text = "the conversation is too long for the model, and folding it did not help"
+        return Finish("degraded", f"[degraded: {text}]", None, LLMContextOverflowError.code, None, text)
+    return None
 
 
 def after_reply(send: SendFacts, limits: Limits, *, inbox_waiting: bool) -> Step:

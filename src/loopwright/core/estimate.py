@@ -7,7 +7,9 @@ Read next: `engine/model_call.py`.
 
 from __future__ import annotations
 
+from ..model.codec import encode
 from ..model.messages import AssistantMessage, Message, ToolCall, content_text
+from ..model.specs import ToolSpec
 from ..model.usage import Usage
 
 CHARS_PER_TOKEN = 4
@@ -29,6 +31,16 @@ def message_tokens(message: Message) -> int:
         return len(content) // CHARS_PER_TOKEN + OVERHEAD
     others = sum(1 for p in content if getattr(p, "text", None) is None)
     return len(content_text(content)) // CHARS_PER_TOKEN + OVERHEAD + others * PICTURE
+
+
+def text_tokens(text: str) -> int:
+    """A rough count for text without the overhead of a message."""
+    return len(text) // CHARS_PER_TOKEN
+
+
+def tool_tokens(spec: ToolSpec) -> int:
+    """A rough count for a tool's definition."""
+    return len(encode(spec)) // CHARS_PER_TOKEN + OVERHEAD
 
 
 def estimated(input_tokens: int, output_characters: int) -> Usage:

@@ -3,18 +3,21 @@
 Owns: `Facts` (all but messages; what a checkpoint stores), `State`, and `apply`, the only place where a record
 changes anything. Must not know: stores, clocks, what to do next (`decide.py`).
 `apply` mutates the given state: the caller owns it. Folding the same records always gives the same state.
+Records of what the model sees beside the conversation (epochs, projections, folds …) are folded in `context_state.py`.
 Read next: `decide.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct, field
 
-from ..model.messages import Message, ToolCall, ToolResultMessage
+from ..late import Late
+from ..model.errors import LLMContextOverflowError
+from ..model.messages import Message, ToolCall, ToolResultMessage, UserMessage
 from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
@@ -41,6 +44,14 @@ from ..model.usage import NO_USAGE, Usage
 from .estimate import message_tokens
 from .pairing import LOST_RESULT
 
+if TYPE_CHECKING:
+    from ..model.context_records import SendProjected
+    from . import context_state
+    from .context_state import ContextFacts
+else:
+    context_state = Late("loopwright.core.context_state")
+    SendProjected = ContextFacts = Any
+
 
 class SendFacts(Struct):
     """The current or newest send."""
@@ -66,6 +77,10 @@ class SendFacts(Struct):
     """The round-limit notice was given."""
     wrapped_up: bool = False
     """The reply to it is there."""
+    overflow: Literal["", "seen", "hopeless"] = ""
+    """The provider refused the window as too long: nothing was done about it yet, or what was done did not help."""
+    refolded: bool = False
+    """A fold was made since the newest reply."""
     answer: str = ""
     """Text of the newest reply, joined with what it continues."""
     paused: bool = False
@@ -86,6 +101,8 @@ class Facts(Struct):
     """Where the newest checkpoint is; 0 when there is none."""
     chain: str = ""
     """Digest of the newest link; "" when there is none."""
+    context: ContextFacts | None = None
+    """What is known beside the conversation: prompt epoch, folds, notes; None until there is anything."""
 
 
 class OpenCall(Struct):
@@ -113,13 +130,21 @@ class State(Struct):
 
     facts: Facts = field(default_factory=Facts)
     messages: list[Message] = field(default_factory=lambda: [])
-    """The verbatim window, always valid: a batch enters it when its last call is answered."""
+    """All that was said and is not folded, verbatim, always valid: a batch enters it when its last call is answered."""
+    spans: list[tuple[int, int]] = field(default_factory=lambda: [])
+    """Of each send in `messages`: position of its `send_started`, which is its label for the model, and where it begins."""
+    asides: set[int] = field(default_factory=set[int])
+    """Of the newest send: places in `messages` of what the engine said."""
+    note: UserMessage | None = None
+    """What stands for everything that was folded."""
+    projections: dict[int, SendProjected] = field(default_factory=lambda: {})
+    """Of sends in `messages`, by label."""
     batch: list[OpenCall] = field(default_factory=lambda: [])
     """Calls of the newest reply, in call order; empty when all are answered."""
     position: int = 0
     """Records folded so far."""
     tokens: int = 0
-    """Rough size of `messages`, kept as they come."""
+    """Rough size of `messages`, kept as they come; see `estimate.py`."""
     has_parts: bool = False
     """Some message has parts: there may be pictures and files whose bytes are not in the journal."""
     lost_answers: list[str] = field(default_factory=lambda: [])
@@ -155,13 +180,21 @@ def fold(records: Iterable[tuple[Record, float]], state: State | None = None) ->
 
 def apply(state: State, record: Record, at: float) -> None:
     """Folds one record into `state`."""
-    _STEPS[type(record)](state, record, at)
+    (_STEPS.get(type(record)) or context_state.step_of(type(record)))(state, record, at)
     state.position += 1
 
 
 def hear(state: State, record: Record, at: float) -> None:
     """`apply` for a record whose facts a later checkpoint has: it changes the window and the open calls alone."""
-    (_HEARD.get(type(record)) or _STEPS[type(record)])(state, record, at)
+    kind = type(record)
+    (_HEARD.get(kind) or _STEPS.get(kind) or context_state.hearing_of(kind))(state, record, at)
+    state.position += 1
+
+
+def pass_over(state: State, kind: str) -> None:
+    """Counts a record of `FACTS_ONLY` that is not read because a later checkpoint has its facts."""
+    if kind == "send_started":
+        _begin_span(state)
     state.position += 1
 
 
@@ -185,7 +218,7 @@ def refusal(state: State, record: Record) -> str | None:
             return f"call {record.call_id!r} is not open"
     if kind is SendPaused and state.active is None:
         return "no send is open"
-    return None
+    return None if kind in _STEPS else context_state.refusal(state, record)
 
 
 _SPEAKS = frozenset({UserMessageAdded, AssistantMessageAdded, SendStarted, SendFinished})
@@ -212,12 +245,25 @@ def _send_started(state: State, record: SendStarted, at: float) -> None:
         _answer_lost(state)
     state.facts.sends = record.index
     state.facts.send = SendFacts(start=record, position=state.position)
+    _begin_span(state)
+
+
+def _begin_span(state: State) -> None:
+    state.spans.append((state.position, len(state.messages)))
+    if state.asides:
+        state.asides.clear()
 
 
 def _user_heard(state: State, record: UserMessageAdded, at: float) -> None:
     if state.batch:
         _answer_lost(state)
+    if record.source in _ASIDES:
+        state.asides.add(len(state.messages))
     _say(state, record.message)
+
+
+_ASIDES = frozenset({"wrap_up", "continue", "correct", "veto"})
+"""Sources of what the engine or a hook says about the work, and nobody asked for."""
 
 
 def _user(state: State, record: UserMessageAdded, at: float) -> None:
@@ -251,6 +297,8 @@ def _assistant_heard(state: State, record: AssistantMessageAdded, at: float) -> 
 def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
     _assistant_heard(state, record, at)
     state.facts.usage += record.usage
+    if (context := state.facts.context) is not None and context.fold_wait:
+        context.fold_wait -= 1
     send = state.facts.send
     if send is None:
         return
@@ -270,6 +318,8 @@ def with_reply(send: SendFacts, record: AssistantMessageAdded) -> SendFacts:
         partial="",
         replied=not record.message.tool_calls,
         wrapped_up=record.wrap_up,
+        overflow="",
+        refolded=False,
     )
 
 
@@ -278,6 +328,8 @@ def _attempt_failed(state: State, record: AttemptFailed, at: float) -> None:
     if state.facts.send is not None:
         state.facts.send.usage += record.usage
         state.facts.send.rounds = max(state.facts.send.rounds, record.round)
+        if record.error_code == LLMContextOverflowError.code:
+            state.facts.send.overflow = "hopeless" if state.facts.send.refolded else "seen"
 
 
 def _tool_started(state: State, record: ToolStarted, at: float) -> None:
@@ -404,7 +456,15 @@ FACTS_ONLY = frozenset(
         StateCheckpointed,
         ChainLinked,
     )
-)
+) | {
+    "prompt_epoch_started",
+    "fold_failed",
+    "note_written",
+    "todo_written",
+    "tokens_calibrated",
+    "cost_reserved",
+    "cost_settled",
+}
 """Kinds that say nothing to the model: while no call is open they change facts alone, and a later checkpoint has those."""
 
 
@@ -416,4 +476,7 @@ def checkpoint_of(state: State) -> StateCheckpointed:
 
 def facts_of(checkpoint: StateCheckpointed) -> Facts:
     """The facts that a checkpoint stores. Raises `msgspec.ValidationError` when this version cannot read them."""
-    return msgspec.convert(checkpoint.facts, Facts)
+    facts = msgspec.convert(checkpoint.facts, Facts)
+    if facts.context is not None:
+        facts.context = context_state.known_facts(facts.context)
+    return facts

@@ -22,6 +22,13 @@ _running: contextvars.ContextVar[tuple[Actor, ...]] = contextvars.ContextVar("lo
 """Actors whose turn this code runs in, outermost first."""
 
 
+def outside_of_turns() -> contextvars.Context:
+    """This code's context without the turns it runs in: for work that goes on beside them and takes turns of its own."""
+    context = contextvars.copy_context()
+    context.run(_running.set, ())
+    return context
+
+
 class Entered:
     """A turn that was taken, to be given to `Actor.leave`."""
 
@@ -41,6 +48,8 @@ class Actor:
         "_mutex",
         "_turns",
         "_waiting",
+        "folded",
+        "folding",
         "format",
         "inbox_seen",
         "inbox_seq",
@@ -64,6 +73,10 @@ class Actor:
         self.inbox_seen = 0
         """The newest one whose items were read."""
         self.scratch: dict[str, Any] = {}
+        self.folding = False
+        """True while a fold is made beside the runs."""
+        self.folded: Any = None
+        """A fold that was made and is not written yet: `folding.Made`."""
         self.token: CancellationToken | None = None
         """Stops the run that has the turn; None between runs."""
         self.pins = 0

@@ -34,13 +34,15 @@ from ..ports.store import Enqueued, InboxItem, MarkItem, Op, TakeItems
 from .actor import ACTORS, Actor, TurnOf
 from .journal import check_known
 from .kernel import Kernel
-from .running import before_append, said, without_bytes
+from .running import base_prompt, before_append, said, without_bytes
 from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing
 
 if TYPE_CHECKING:
     from ..core import result as results
     from ..core.result import FollowUpQueued, StatefulResult
+    from . import epochs
 else:
+    epochs = Late("loopwright.engine.epochs")
     results = Late("loopwright.core.result")
 
 T = TypeVar("T")
@@ -93,7 +95,7 @@ class Admission:
             await self._load(turn)
             if (begun := await self._left_behind(turn, "resume")) is not None:
                 return begun
-            if not turn.journal.state.messages:
+            if not turn.journal.state.messages and turn.journal.state.note is None:
                 raise InvalidMessageError(f"session {session_id!r} is empty: there is nothing to run; send something")
             return await self._open(turn, [])
 
@@ -295,7 +297,9 @@ class Admission:
         options = turn.options
         if options.send_id is not None and messages:  # what waits in the inbox is known by this id already
             ops = (*ops, MarkItem(options.send_id))
-        done = await turn.journal.commit([*healed, self._start(turn), *messages], sync=True, ops=ops)
+        start = self._start(turn)
+        before = await epochs.opening(turn, start) if epochs_asked(turn, start) else ()
+        done = await turn.journal.commit([*healed, *before, start, *messages], sync=True, ops=ops)
         turn.journal.stop_floor = done.inbox_seq
         return turn.run
 
@@ -326,6 +330,7 @@ class Admission:
             run_token_budget=options.run_token_budget or config.run_token_budget,
             max_output_tokens=options.max_output_tokens or config.max_output_tokens,
             output=options.output,
+            context_budget_tokens=config.context_budget_tokens,
         )
 
     async def _from_inbox(self, turn: Turn) -> Callable[[], Awaitable[StatefulResult]]:
@@ -422,6 +427,14 @@ def _receipt(session_id: str, item_id: str, queued: Enqueued) -> FollowUpQueued:
     return results.FollowUpQueued(
         session_id=session_id, item_id=item_id, queue_depth=queued.depth, duplicate=queued.duplicate
     )
+
+
+def epochs_asked(turn: Turn, start: SendStarted) -> bool:
+    """False for a session with nothing to freeze and nothing to project: it has no tools, no instructions, no context parts."""
+    kernel, facts = turn.kernel, turn.journal.state.facts
+    if facts.context is not None or kernel.context is not None or start.tools:
+        return True
+    return base_prompt(kernel.config, turn.journal.state, start.system_prompt) is not None
 
 
 def pending_error(session_id: str, state: State) -> SessionPendingError:

@@ -37,3 +37,12 @@ class InFlight:
         except TimeoutError:
             return False
         return True
+
+
+async def ended(work: set[asyncio.Task[None]], timeout_s: float) -> None:
+    """Waits for work beside the runs; what is not done after `timeout_s` is cancelled and waited for."""
+    _, late = await asyncio.wait(set(work), timeout=timeout_s)
+    for task in late:
+        task.cancel()
+    if late:
+        await asyncio.wait(late)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from ..config import AgentLoopConfig
-from ..core.state import FACTS_ONLY, State, apply, checkpoint_of, facts_of, hear, refusal
+from ..core.state import FACTS_ONLY, State, apply, checkpoint_of, facts_of, hear, pass_over, refusal
 from ..late import Late
 from ..model.codec import CURRENT_FORMAT, FORMATS, decode_record, encode_record
 from ..model.errors import (
@@ -33,8 +33,6 @@ from ..model.errors import (
     StoreRolledBackError,
 )
 from ..model.records import (
-    AssistantMessageAdded,
-    AttemptFailed,
     ChainLinked,
     HistoryRepaired,
     Record,
@@ -67,12 +65,13 @@ from .kernel import Kernel
 if TYPE_CHECKING:
     from ..core import chain
     from ..model import call_errors
-    from . import inbox_order, taking_back
+    from . import commit_line, inbox_order
+    from .commit_line import CommitLine
 else:
     chain = Late("loopwright.core.chain")
     call_errors = Late("loopwright.model.call_errors")
     inbox_order = Late("loopwright.engine.inbox_order")
-    taking_back = Late("loopwright.engine.taking_back")
+    commit_line = Late("loopwright.engine.commit_line")
 
 T = TypeVar("T")
 
@@ -84,8 +83,7 @@ class Journal:
     """One session, to be read and written by the one who has its turn."""
 
     __slots__ = (
-        "_in_flight",
-        "_merging",
+        "_line",
         "_stops",
         "actor",
         "kernel",
@@ -109,8 +107,7 @@ class Journal:
         self.left = False
         """True once the session is to be left as it is: nothing more is written."""
         self._stops: list[str] = []
-        self._in_flight = False
-        self._merging: list[tuple[Sequence[Record], asyncio.Future[None]]] = []
+        self._line: CommitLine | None = None
 
     @property
     def session_id(self) -> str:
@@ -187,10 +184,12 @@ class Journal:
         quiet_inbox: bool = False,
         ops: tuple[Op, ...] = (),
         progress: bool = True,
+        window_start: int | None = None,
     ) -> Committed:
         """Checks, encodes and writes records as one transition; the state holds them when this returns.
 
         `quiet_inbox`: only if no inbox item arrived that was not seen (`InboxMovedError`, the state is as before).
+        `window_start`: where the window begins from now on; a checkpoint of everything before it goes along.
         Raises what the store raises; the warm state is then dropped, because it is ahead of the journal.
         Cancel: the commit is finished first, then the cancellation goes on.
         """
@@ -199,7 +198,7 @@ class Journal:
         if progress and (state.lost_answers or state.dropped):
             records = (HistoryRepaired(tuple(state.lost_answers), tuple(state.dropped)), *records)
         expect = state.position
-        encoded, change = self._apply(state, records, progress=progress)
+        encoded, change = self._apply(state, records, progress=progress, window_start=window_start)
         transition = Transition(
             session_id=self.actor.session_id,
             expect=expect,
@@ -234,79 +233,22 @@ class Journal:
 
     async def append(self, records: Sequence[Record]) -> None:
         """Like `commit`, for results that finish while another commit of this session is under way: they go together."""
-        if self._in_flight:
-            place = asyncio.get_running_loop().create_future()
-            self._merging.append((records, place))
-            _, cancelled = await settled(place)
-            if cancelled is not None:
-                raise cancelled
-            return
-        await self._in_line(records, sync=False)
+        await self._in_line().append(records)
 
     async def alone(self, records: Sequence[Record], work: RunInside | None = None) -> None:
         """A commit of its own while others of this session may be under way, in its place in line: synced, or with `work`.
 
         Raises `OnCommitError` when the work failed: nothing was written, the state is as before and the run can go on.
         """
-        while self._in_flight:
-            await self.append(())
-        await self._in_line(records, sync=work is None, ops=() if work is None else (work,))
+        await self._in_line().alone(records, work)
 
-    async def _in_line(self, records: Sequence[Record], *, sync: bool, ops: tuple[Op, ...] = ()) -> None:
-        self._in_flight = True
-        refused: Exception | None = None
-        try:
-            try:
-                await self.commit(records, sync=sync, ops=ops)
-            except call_errors.OnCommitError as error:
-                refused = error
-                await taking_back.take_back(self)
-        except BaseException as error:
-            self._fail_merging(error)
-            raise
-        finally:
-            self._in_flight = False
-            if self._merging:
-                self._start_merged()
-        if refused is not None:
-            raise refused
-
-    def _fail_merging(self, error: BaseException) -> None:
-        """What waits to be written after a commit that failed cannot be written either."""
-        if isinstance(error, asyncio.CancelledError):
-            return  # that commit is done; only its caller was cancelled
-        merging, self._merging = self._merging, []
-        for _, place in merging:
-            if not place.done():
-                place.set_exception(error)
-
-    def _start_merged(self) -> None:
-        merging, self._merging = self._merging, []
-        _tasks.add(task := asyncio.get_running_loop().create_task(self._write_merged(merging)))
-        task.add_done_callback(_tasks.discard)
-        self._in_flight = True
-
-    async def _write_merged(self, merging: list[tuple[Sequence[Record], asyncio.Future[None]]]) -> None:
-        try:
-            together = [record for records, _ in merging for record in records]
-            if together:
-                await self.commit(together)
-        except BaseException as error:
-            self._merging = [*merging, *self._merging]
-            self._fail_merging(error)
-            if not isinstance(error, Exception):
-                raise
-        else:
-            for _, place in merging:
-                if not place.done():
-                    place.set_result(None)
-        finally:
-            self._in_flight = False
-            if self._merging:
-                self._start_merged()
+    def _in_line(self) -> CommitLine:
+        if self._line is None:
+            self._line = commit_line.CommitLine(self)
+        return self._line
 
     def _apply(
-        self, state: State, records: Sequence[Record], *, progress: bool
+        self, state: State, records: Sequence[Record], *, progress: bool, window_start: int | None
     ) -> tuple[tuple[EncodedRecord, ...], HeadChange]:
         """Checks the records and folds them into the state, ahead of the store; answers what is to be written."""
         at, expect = self.kernel.ambient.now(), state.position
@@ -321,12 +263,13 @@ class Journal:
                 apply(state, record, at)
                 if type(record) is SendStarted:
                     sends += 1
-                elif type(record) is AssistantMessageAdded or type(record) is AttemptFailed:
-                    usage = record.usage if usage is NO_USAGE else usage + record.usage
+                elif (spent := getattr(record, "usage", None)) is not None:
+                    usage = spent if usage is NO_USAGE else usage + spent
         except BaseException:
             self.actor.forget()
             raise
-        if state.position - state.facts.checkpoint >= self.kernel.config.checkpoint_every and not state.batch:
+        due = state.position - state.facts.checkpoint >= self.kernel.config.checkpoint_every or window_start is not None
+        if due and not state.batch:
             checkpoint = state.position
             encoded.append(checked_record(snapshot := checkpoint_of(state), at))
             apply(state, snapshot, at)
@@ -336,6 +279,7 @@ class Journal:
         needs = format_needed(encoded) if self.actor.format < CURRENT_FORMAT else 1
         change = HeadChange(
             status=status_of(state),
+            window_start=window_start,
             checkpoint=checkpoint,
             min_format=needs if needs > self.actor.format else None,
             sends=sends,
@@ -361,7 +305,7 @@ class Journal:
     def _lost(self, error: BaseException) -> None:
         """The state is ahead of the journal now; whoever goes on reads it anew."""
         if isinstance(error, call_errors.OnCommitError):
-            return  # `_in_line` does, in the same run
+            return  # `CommitLine` does, in the same run
         self.actor.forget()
         if isinstance(error, InboxMovedError):
             self.actor.inbox_seq = max(self.actor.inbox_seq, error.inbox_seq)
@@ -372,14 +316,12 @@ class Journal:
         """Forgets whom to tell about a takeover or an inbox item."""
         self.on_fenced = _ignore
         self.on_inbox = _ignore_seq
+        self._line = None
 
     def drop_lease(self) -> None:
         """Forgets the lease without giving it back."""
         self.lease = None
         self.kernel.keeper.release(self.session_id)
-
-
-_tasks: set[asyncio.Task[None]] = set()
 
 
 def first_records(
@@ -446,7 +388,7 @@ async def load_state(session_id: str, stored: Sequence[StoredRecord], *, facts_a
             await breathe()
         known = row.position < facts_at
         if known and row.kind in FACTS_ONLY and not state.batch:
-            state.position += 1
+            pass_over(state, row.kind)
             continue
         try:
             record = decode_record(row.kind, row.version, row.body)

@@ -6,6 +6,8 @@ Read next: `run.py`.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,9 +27,12 @@ from .keeper import LeaseKeeper
 
 if TYPE_CHECKING:
     from ..model import events
+    from ..ports.fold import FoldStrategy
     from ..ports.store_admin import SessionStore
+    from .context_parts import ContextParts
 else:
     events = Late("loopwright.model.events")
+    ContextParts = FoldStrategy = Any
 
 
 class Kernel(Struct, kw_only=True):
@@ -43,6 +48,12 @@ class Kernel(Struct, kw_only=True):
     limits: Limits
     keeper: LeaseKeeper
     deadlines: Deadlines = msgspec.field(default_factory=Deadlines)
+    context: ContextParts | None = None
+    """What the host gave for the model's context; None: every part as it is without being asked for."""
+    own_fold: Callable[[], FoldStrategy] | None = None
+    """The strategy where the host gave none; None: nothing is ever folded."""
+    background: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])
+    """Work beside the runs: folds, and what memory is told."""
     events: int = 0
     """Events made so far: the `seq` of the newest one."""
 

@@ -20,7 +20,7 @@ from ..model.messages import AssistantMessage, TextPart
 from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome
 from ..ports.llm import LLMRequest, LLMResponse
 from .model_call import CallStopped, ModelCall, NoReply, code_of
-from .running import RunContext
+from .running import RunContext, base_prompt
 
 if TYPE_CHECKING:
     from ..core import calls
@@ -98,11 +98,14 @@ class ModelTurn:
 
     def _request(self) -> LLMRequest:
         run, state = self.run, self.run.state
-        send, facts, config = run.send.start, state.facts, run.kernel.config
-        prompt = send.system_prompt if send.system_prompt is not None else facts.system_prompt
+        send, config, context = run.send.start, run.kernel.config, state.facts.context
+        if context is not None and context.epoch is not None:
+            prompt = context.epoch.instructions
+        else:
+            prompt = base_prompt(config, state, send.system_prompt)
         return LLMRequest(
-            messages=tuple(state.messages),
-            system_prompt=prompt if prompt is not None else config.system_prompt,
+            messages=run.window(),
+            system_prompt=prompt,
             tools=run.specs(),
             tool_choice="none" if self.step.wrap_up else "auto",
             model=send.model,
@@ -116,7 +119,7 @@ class ModelTurn:
         context = hook.LLMBeforeContext(
             session_id=run.session_id,
             round_index=self.step.round,
-            messages=list(run.state.messages),
+            messages=list(run.window()),
             system_prompt=request.system_prompt,
             tools=list(run.specs()),
             model=request.model,

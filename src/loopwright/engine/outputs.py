@@ -11,7 +11,7 @@ import asyncio
 import io
 from typing import Any, Final
 
-from ..core.calls import LargeData, as_data, shortened
+from ..core.calls import LargeData, as_data, pointer_to, shortened
 from ..core.text_ranges import encoded, slice_of, span_to_read
 from ..model.call_errors import ToolFailure
 from ..model.messages import Content, content_text
@@ -37,7 +37,7 @@ async def within_limit(kernel: Kernel, session_id: str, content: Content, limit:
         return content, None
     data, lines = _packed(text) if len(text) <= _PIECE else await asyncio.to_thread(_packed, text)
     artifact_id = await _put(kernel, session_id, data, "text/plain")
-    return shortened(content, limit, artifact_id, lines), artifact_id
+    return shortened(content, limit, pointer_to(artifact_id, text, limit, lines)), artifact_id
 
 
 async def kept_data(kernel: Kernel, session_id: str, value: Any) -> Any:

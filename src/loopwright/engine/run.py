@@ -11,13 +11,26 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never
 
-from ..core.decide import CallModel, Finish, Idle, Limits, Pause, RunTools, Say, TakeInbox, after_reply, decide
+from ..core.decide import (
+    CallModel,
+    Finish,
+    FoldWindow,
+    Idle,
+    Limits,
+    Pause,
+    RunTools,
+    Say,
+    TakeInbox,
+    after_reply,
+    decide,
+)
 from ..core.state import SendFacts, with_reply
 from ..late import Late
 from ..model.errors import (
     CancellationRequested,
     HookFailedError,
     InboxMovedError,
+    LLMContextOverflowError,
     LLMError,
     LoopwrightError,
     RetryLaterError,
@@ -40,12 +53,13 @@ if TYPE_CHECKING:
     from ..core import result as results
     from ..core.result import StatefulResult
     from ..ports import hook
-    from . import tool_batch
+    from . import folding, tool_batch
 else:
     calls = Late("loopwright.core.calls")
     results = Late("loopwright.core.result")
     hook = Late("loopwright.ports.hook")
     prompts = Late("loopwright.prompts")
+    folding = Late("loopwright.engine.folding")
     tool_batch = Late("loopwright.engine.tool_batch")
 
 
@@ -117,10 +131,14 @@ class Run:
         while True:
             if context.token.cancelled:
                 raise CancellationRequested(context.token.reason)
+            if self.journal.actor.folded is not None and not context.state.batch:
+                await folding.take_offered(self.journal)
             step = decide(context.state, limits, inbox_waiting=self.journal.inbox_waiting, held=self.held)
             match step:
                 case CallModel():
                     await self._call_model(step, limits)
+                case FoldWindow():
+                    await folding.fold_now(context, step.plan)
                 case RunTools():
                     context.round = context.send.rounds
                     batch = await tool_batch.run_batch(context, step.calls)
@@ -154,7 +172,7 @@ class Run:
             session_id=context.session_id,
             send_index=context.send.start.index,
             resumed=self.resumed,
-            messages=tuple(context.state.messages),
+            messages=context.window(),
         )
         await hooks.run(hook.HookPoint.SESSION_START, start)
         if start.directive is not hook.HookDirective.BREAK:
@@ -167,7 +185,7 @@ class Run:
         context.round = step.round
         if hooks.in_use and hooks.has(hook.HookPoint.ROUND_START):
             starting = hook.RoundContext(
-                session_id=context.session_id, round_index=step.round, messages=tuple(context.state.messages)
+                session_id=context.session_id, round_index=step.round, messages=context.window()
             )
             await hooks.run(hook.HookPoint.ROUND_START, starting)
             if starting.directive is hook.HookDirective.BREAK:
@@ -188,6 +206,9 @@ class Run:
 
     async def _turn_failed(self, failed: TurnFailed) -> None:
         context = self.context
+        if isinstance(failed.error, LLMContextOverflowError) and folding.can_help(context):
+            await self.journal.commit(failed.records)  # from which `decide` knows that a fold has to be made
+            return
         self.error = failed.error
         code, text = failed.code, str(failed.error)
         if failed.outcome == "degraded":
@@ -320,7 +341,7 @@ class Run:
             ended = hook.RoundContext(
                 session_id=context.session_id,
                 round_index=context.round,
-                messages=tuple(context.state.messages),
+                messages=context.window(),
                 had_tools=had_tools,
                 text=context.send.answer,
             )

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..config import AgentLoopConfig
 from ..core.state import SendFacts, State
 from ..late import Late
 from ..model.codec import decode
 from ..model.errors import SessionFencedError, ToolNotFound
 from ..model.event_types import AgentEventType
-from ..model.messages import UserMessage
+from ..model.messages import Message, UserMessage
 from ..model.records import Record, UserMessageAdded
 from ..model.specs import ToolSpec
 from ..ports.cancellation import CancellationToken
@@ -25,10 +26,12 @@ from .journal import Journal
 from .kernel import Kernel
 
 if TYPE_CHECKING:
+    from ..core import window as windows
     from ..ports import hook
     from . import attachments
     from .attachments import Attachments
 else:
+    windows = Late("loopwright.core.window")
     hook = Late("loopwright.ports.hook")
     attachments = Late("loopwright.engine.attachments")
 
@@ -71,8 +74,17 @@ class RunContext:
         assert state.facts.send is not None
         return state.facts.send
 
+    def window(self) -> tuple[Message, ...]:
+        """The conversation as the model sees it now."""
+        state = self.state
+        if state.note is None and not state.projections:
+            return tuple(state.messages)
+        return windows.window(state)
+
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools that the model sees, in the registry's order; the same for the whole run."""
+        """The tools that the model sees: those of the prompt epoch, else the registry's, in its order."""
+        if (context := self.state.facts.context) is not None and context.epoch is not None:
+            return context.epoch.tools
         if self._specs is None:
             found: list[ToolSpec] = []
             for name in self.tools.names():
@@ -119,6 +131,13 @@ class RunContext:
     def note(self, text: str) -> None:
         """Something for the log that changes nothing."""
         _log.warning("session %s: %.2000s", self.session_id, text)
+
+
+def base_prompt(config: AgentLoopConfig, state: State, of_send: str | None) -> str | None:
+    """The instructions that the host gave: a send's own before the session's before the loop's."""
+    if of_send is not None:
+        return of_send
+    return state.facts.system_prompt if state.facts.system_prompt is not None else config.system_prompt
 
 
 async def said(kernel: Kernel, session_id: str, items: Sequence[InboxItem]) -> list[Record]:

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from ..core import calls
     from ..core import result as results
     from ..core.result import StatefulResult
-    from . import handback
+    from . import folding, handback
 else:
     calls = Late("loopwright.core.calls")
     results = Late("loopwright.core.result")
+    folding = Late("loopwright.engine.folding")
     handback = Late("loopwright.engine.handback")
 
 
@@ -87,6 +88,8 @@ class Turn:
         finally:
             self.actor.token = None
             unsubscribe()
+            if self.kernel.limits.fold is not None and self.kernel.config.context_budget_tokens is not None:
+                folding.after_run(self.kernel, self.actor)
             self.let_go()
             self.journal.hear_nothing()  # the two refer to each other: freed at once, not by the garbage collector
 

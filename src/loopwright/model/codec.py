@@ -10,26 +10,48 @@ from __future__ import annotations
 
 import json as _json
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 import msgspec
 
+from ..late import Late
 from .errors import StoreCorruptError
-from .records import Record
+from .records import Record, SessionRecord
+
+if TYPE_CHECKING:
+    from . import context_records
+else:
+    context_records = Late("loopwright.model.context_records")
 
 T = TypeVar("T")
 
 VERSIONS: dict[str, int] = {}
 """Current version of each kind that is not at version 1."""
 
-FORMATS: dict[tuple[str, int], int] = {("chain_linked", 1): 2, ("session_forked", 1): 2}
+_CONTEXT_KINDS: Final = (
+    "prompt_epoch_started",
+    "send_projected",
+    "fold_made",
+    "fold_failed",
+    "note_written",
+    "todo_written",
+    "tokens_calibrated",
+    "cost_reserved",
+    "cost_settled",
+)
+
+FORMATS: dict[tuple[str, int], int] = {
+    ("chain_linked", 1): 2,
+    ("session_forked", 1): 2,
+    **{(kind, 1): 3 for kind in _CONTEXT_KINDS},
+}
 """Journal format that a (kind, version) needs, where it is not 1."""
 
 CURRENT_FORMAT = max(FORMATS.values(), default=1)
 """The newest journal format that this version reads and writes."""
 
-KINDS: dict[type[Record], str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(Record)}
-"""The name of each kind of record, as it is stored."""
+KINDS: dict[type[Record], str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(SessionRecord)}
+"""The name of each kind of record that every conversation has, as it is stored; `kind_of` knows the others."""
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -69,7 +91,7 @@ def decode(body: bytes, as_type: type[T]) -> T:
 
 def encode_record(record: Record) -> tuple[str, int, bytes]:
     """(kind, version, body) of a record."""
-    kind = KINDS[type(record)]
+    kind = kind_of(type(record))
     return kind, VERSIONS.get(kind, 1), encode(record)
 
 
@@ -82,7 +104,7 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
         try:
             return (_decoders.get(kind) or _decoder(kind)).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
-            return cast("Record", _decode_slowly(body, Record))
+            return cast("Record", _decode_slowly(body, _class_of(kind)))
     try:
         value = _json.loads(body)
     except (ValueError, TypeError) as error:
@@ -94,7 +116,12 @@ def decode_record(kind: str, version: int, body: bytes) -> Record:
         if upgrade is None:
             raise StoreCorruptError(f"no way to read version {step} of a {kind} record")
         value = upgrade(value)
-    return cast("Record", _convert(value, Record))
+    return cast("Record", _convert(value, _class_of(kind)))
+
+
+def kind_of(cls: type[Record]) -> str:
+    """The name under which records of this class are stored."""
+    return KINDS.get(cls) or str(cls.__struct_config__.tag)
 
 
 def is_sealed(body: object) -> bool:
@@ -113,10 +140,18 @@ def format_of(kind: str, version: int) -> int:
 
 
 def _decoder(kind: str) -> msgspec.json.Decoder[Record]:
-    if kind not in _classes:
-        return msgspec.json.Decoder(Record)
-    decoder = _decoders[kind] = msgspec.json.Decoder(_classes[kind])
+    decoder = _decoders[kind] = msgspec.json.Decoder(_class_of(kind))
     return decoder
+
+
+def _class_of(kind: str) -> type[Record]:
+    """The class of a kind. Raises `StoreCorruptError` for one that this version does not know."""
+    if kind in _CONTEXT_KINDS and kind not in _classes:
+        for cls in get_args(context_records.ContextRecord):
+            _classes[str(cls.__struct_config__.tag)] = cls
+    if kind not in _classes:
+        raise StoreCorruptError(f"a record of unknown kind {kind!r}")
+    return _classes[kind]
 
 
 def _decode_slowly(body: bytes, as_type: Any) -> Any:

@@ -9,13 +9,16 @@ Read next: `core/state.py`.
 
 # Annotations are values here, not text: msgspec would compile each of them when it makes a decoder.
 
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
 from .messages import AssistantMessage, FilePart, ImagePart, TextPart, UserMessage
 from .specs import FinishReason, StructuredOutputSpec
 from .usage import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from .context_records import ContextRecord
 
 Effect = Literal["pure", "idempotent", "once"]
 """What running a tool twice does: nothing, nothing more, harm."""
@@ -83,6 +86,8 @@ class SendStarted(
     run_token_budget: int | None = None
     max_output_tokens: int | None = None
     output: StructuredOutputSpec | None = None
+    context_budget_tokens: int | None = None
+    """What a request of this send may hold, instructions and tools included; None: as much as the provider takes."""
 
 
 class UserMessageAdded(Struct, frozen=True, gc=False, tag_field="kind", tag="user_message_added", omit_defaults=True):
@@ -241,7 +246,7 @@ class ChainLinked(Struct, frozen=True, gc=False, tag_field="kind", tag="chain_li
     """Which key the digest was made with; "": none, so that anybody can make it anew."""
 
 
-Record: TypeAlias = (
+SessionRecord: TypeAlias = (
     SessionCreated
     | SessionForked
     | SendStarted
@@ -260,4 +265,10 @@ Record: TypeAlias = (
     | StateCheckpointed
     | ChainLinked
 )
-"""Everything that can stand in a journal."""
+"""What every conversation consists of."""
+
+if TYPE_CHECKING:
+    Record: TypeAlias = SessionRecord | ContextRecord
+    """Everything that can stand in a journal."""
+else:
+    Record = SessionRecord  # the others are made with the first of them (`context_records.py`)

@@ -1,6 +1,6 @@
 """The tool that shows what is there: `read_file`.
 
-Owns: pages with line numbers, folder listings. Must not know: how escaping is prevented (`jail.py`).
+Owns: pages with line numbers, folder listings. Must not know: how escaping is prevented (`../jail.py`).
 Read next: `write_file.py`.
 """
 

@@ -19,6 +19,7 @@ from loopwright.core.calls import (
     as_data,
     bounded,
     idempotency_key,
+    pointer_to,
     shortened,
     with_unique_ids,
 )
@@ -86,7 +87,7 @@ def test_data_is_what_a_reader_of_the_journal_gets(value: Any) -> None:
 
 @given(st.text(min_size=1), st.integers(1, 20))
 def test_a_long_output_keeps_head_and_tail_and_points_to_the_rest(text: str, limit: int) -> None:
-    got = shortened(text, limit, "art_1", 3)
+    got = shortened(text, limit, pointer_to("art_1", text, limit, 3))
     assert isinstance(got, str)
     if len(text) <= limit:
         assert got == text
@@ -94,12 +95,12 @@ def test_a_long_output_keeps_head_and_tail_and_points_to_the_rest(text: str, lim
         assert got.startswith(text[: limit * 2 // 3])
         assert got.endswith(text[-1:])
         assert f"read_output(artifact_id='art_1', offset={len(encoded(text[: limit * 2 // 3]))})" in got
-        assert f"of {len(text)} characters left out, of 3 lines" in got
+        assert f"of {len(text)} characters left out; of 3 lines" in got
 
 
 def test_shortening_text_keeps_pictures() -> None:
     picture = ImagePart(data=b"1")
-    got = shortened((TextPart("x" * 50), picture), 10, "art_1", 1)
+    got = shortened((TextPart("x" * 50), picture), 10, "p")
     assert isinstance(got, tuple)
     assert got[1:] == (picture,)
 

@@ -1,0 +1,237 @@
+"""What records of `context_records.py` make of a session's state.
+
+Owns: `ContextFacts`, and the steps of those records. Must not know: who writes them, stores.
+Loaded with the first such record. Read next: `window.py`, `fold_plan.py`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from ..model.context_records import (
+    CostReserved,
+    CostSettled,
+    FoldFailed,
+    FoldMade,
+    NoteWritten,
+    PromptEpochStarted,
+    SendProjected,
+    TodoWritten,
+    TokensCalibrated,
+)
+from ..model.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from ..model.notes import Note, TodoItem
+from ..model.records import Record
+from ..model.usage import Usage
+from .estimate import message_tokens, text_tokens, tool_tokens
+from .state import State
+
+LONGEST_WAIT = 32
+"""Replies that pass before a fold is tried again, at most."""
+
+
+class ContextFacts(Struct):
+    """What is known beside the conversation; part of `Facts`, so checkpoints hold it."""
+
+    epoch: PromptEpochStarted | None = None
+    epoch_tokens: int = 0
+    """Estimated, of its instructions and tools."""
+    through: int = 0
+    """Everything that started before this position is folded; 0 when nothing is."""
+    folds: int = 0
+    fold_failures: int = 0
+    """In a row."""
+    fold_wait: int = 0
+    """Replies to come before a fold is tried again."""
+    fold_usage: Usage = Usage()
+    """Of all folds of this session, part of its usage."""
+    notes: list[Note] = field(default_factory=lambda: [])
+    """Oldest first."""
+    todo: tuple[TodoItem, ...] = ()
+    model: str = ""
+    """Of the newest ratio."""
+    ratios: dict[str, float] = field(default_factory=lambda: {})
+    """By model: real tokens for one of our estimate."""
+    samples: dict[str, int] = field(default_factory=lambda: {})
+    holds: dict[str, CostReserved] = field(default_factory=lambda: {})
+    """Reservations that were not settled, by id."""
+
+
+def known_facts(stored: Any) -> ContextFacts:
+    """The facts of a checkpoint. Raises `msgspec.ValidationError` when this version cannot read them."""
+    return msgspec.convert(stored, ContextFacts)
+
+
+def of(state: State) -> ContextFacts:
+    """The state's context facts, made when there are none."""
+    if state.facts.context is None:
+        state.facts.context = ContextFacts()
+    return state.facts.context
+
+
+def refusal(state: State, record: Record) -> str | None:
+    """Why a record of these kinds must not follow; None when it may."""
+    if isinstance(record, PromptEpochStarted | SendProjected | FoldMade) and state.batch:
+        return f"call {state.open_calls()[0].call.id!r} is not answered"
+    if isinstance(record, FoldMade):
+        if record.after != of(state).through:
+            return f"the window was folded up to {of(state).through} meanwhile, not to {record.after}"
+        if all(position != record.through for position, _ in state.spans):
+            return f"no send of the window starts at {record.through}"
+    return None
+
+
+def _epoch(state: State, record: PromptEpochStarted, at: float) -> None:
+    facts = of(state)
+    facts.epoch = record
+    facts.epoch_tokens = text_tokens(record.instructions or "") + sum([tool_tokens(spec) for spec in record.tools])
+
+
+def _projected(state: State, record: SendProjected, at: float) -> None:
+    if any(position == record.send for position, _ in state.spans):
+        state.projections[record.send] = record
+        state.has_parts = state.has_parts or any(type(getattr(m, "content", None)) is tuple for m in record.messages)
+
+
+def _fold_made(state: State, record: FoldMade, at: float) -> None:
+    _fold_heard(state, record, at)
+    facts = of(state)
+    facts.through = record.through
+    facts.folds += 1
+    facts.fold_failures = facts.fold_wait = 0
+    if state.facts.send is not None:
+        state.facts.send.overflow = ""
+        state.facts.send.refolded = True
+    _spent_on_fold(state, record.usage)
+
+
+def _fold_heard(state: State, record: FoldMade, at: float) -> None:
+    """What the fold does to the window; whatever of it was never read is gone already."""
+    spans = state.spans
+    first = bisect_left(spans, (record.through, 0))
+    cut = spans[first][1] if first < len(spans) else len(state.messages)
+    gone = state.messages[:cut]
+    kept = state.messages[cut:]
+    asides = {place - cut for place in state.asides if place >= cut}
+    if record.rounds:
+        end = spans[first + 1][1] - cut if first + 1 < len(spans) else len(kept)
+        left, asides, dropped = without_rounds(kept[:end], record.rounds, asides)
+        shift = end - len(left)
+        kept = [*left, *kept[end:]]
+        gone = [*gone, *dropped]
+    else:
+        shift = 0
+    state.tokens -= sum([message_tokens(message) for message in gone])
+    state.messages = kept
+    state.spans = [
+        (position, start - cut - (shift if place else 0)) for place, (position, start) in enumerate(spans[first:])
+    ]
+    state.asides = asides
+    state.projections = {at: one for at, one in state.projections.items() if at >= record.through}
+    state.note = UserMessage(record.note)
+
+
+def without_rounds(
+    messages: list[Message], rounds: int, asides: set[int]
+) -> tuple[list[Message], set[int], list[Message]]:
+    """(what stays, places in it of what the engine said, what goes) of one send without its first `rounds` replies.
+
+    What people said stays, however old; what the engine said between the folded replies goes with them.
+    """
+    stay: list[Message] = []
+    left: set[int] = set()
+    gone: list[Message] = []
+    replies = 0
+    for place, message in enumerate(messages):
+        if isinstance(message, AssistantMessage):
+            replies += 1
+        own = place in asides
+        if replies > rounds or (isinstance(message, UserMessage) and not (own and replies > 0)):
+            if own:
+                left.add(len(stay))
+            stay.append(message)
+        elif isinstance(message, UserMessage | AssistantMessage | ToolResultMessage):
+            gone.append(message)
+    return stay, left, gone
+
+
+def _fold_failed(state: State, record: FoldFailed, at: float) -> None:
+    facts = of(state)
+    facts.fold_failures += 1
+    facts.fold_wait = min(2 ** (facts.fold_failures - 1), LONGEST_WAIT)
+    if record.trigger == "overflow" and state.facts.send is not None:
+        state.facts.send.overflow = "hopeless"
+    _spent_on_fold(state, record.usage)
+
+
+def _spent_on_fold(state: State, usage: Usage) -> None:
+    of(state).fold_usage += usage
+    state.facts.usage += usage
+    if (send := state.active) is not None:
+        send.usage += usage
+
+
+def _note(state: State, record: NoteWritten, at: float) -> None:
+    facts = of(state)
+    place = next((i for i, note in enumerate(facts.notes) if note.note_id == record.note_id), None)
+    if record.content is None:
+        if place is not None:
+            del facts.notes[place]
+        return
+    note = Note(record.note_id, record.content, record.pinned)
+    if place is None:
+        facts.notes.append(note)
+    else:
+        facts.notes[place] = note
+
+
+def _todo(state: State, record: TodoWritten, at: float) -> None:
+    of(state).todo = record.items
+
+
+def _calibrated(state: State, record: TokensCalibrated, at: float) -> None:
+    facts = of(state)
+    facts.model = record.model
+    facts.ratios[record.model] = record.ratio
+    facts.samples[record.model] = record.samples
+
+
+def _reserved(state: State, record: CostReserved, at: float) -> None:
+    of(state).holds[record.hold_id] = record
+
+
+def _settled(state: State, record: CostSettled, at: float) -> None:
+    of(state).holds.pop(record.hold_id, None)
+
+
+def _nothing(state: State, record: Record, at: float) -> None:
+    return
+
+
+_STEPS: dict[type, Callable[[State, Any, float], None]] = {
+    PromptEpochStarted: _epoch,
+    SendProjected: _projected,
+    FoldMade: _fold_made,
+    FoldFailed: _fold_failed,
+    NoteWritten: _note,
+    TodoWritten: _todo,
+    TokensCalibrated: _calibrated,
+    CostReserved: _reserved,
+    CostSettled: _settled,
+}
+_HEARD: dict[type, Callable[[State, Any, float], None]] = {FoldMade: _fold_heard, SendProjected: _projected}
+
+
+def step_of(kind: type) -> Callable[[State, Any, float], None]:
+    """What folding a record of this class does."""
+    return _STEPS[kind]
+
+
+def hearing_of(kind: type) -> Callable[[State, Any, float], None]:
+    """The part of it that changes the window."""
+    return _HEARD.get(kind, _nothing)

@@ -1,0 +1,127 @@
+"""When the oldest part of the window is folded, and how much of it.
+
+Owns: the rule. Must not know: how a note is written (`ports/fold.py`), models, clocks.
+Two limits: at `trigger_ratio` of the budget a fold is made in the background, while the session goes on; a window over the
+budget is folded before the model is asked. Whole sends go, the last `keep_last_sends` stay. When those alone are more than
+the budget, the budget wins: fewer are kept; and only when the newest send alone is too much do its older replies go, each
+with all its results.
+Read next: `engine/folding.py`.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..model.context_records import FoldTrigger
+from ..model.messages import AssistantMessage, UserMessage
+from .decide import FoldPolicy
+from .estimate import CHARS_PER_TOKEN, message_tokens
+from .state import State
+from .window import send_messages, shown_tokens, window_tokens
+
+NOTE_SHARE = 4
+"""A note may be one part in so many of the budget."""
+ROOM_SHARE = 2
+"""A send whose own replies are folded is left with at most one part in so many of the budget."""
+BATCH_SHARE = 4
+"""All results of one reply together may be shown as one part in so many of the budget."""
+
+
+class FoldPlan(Struct, frozen=True, kw_only=True):
+    """What is to be folded."""
+
+    through: int
+    """Label of the oldest send that stays."""
+    after: int
+    rounds: int = 0
+    """Replies of that send that go, with their results."""
+    trigger: FoldTrigger
+    tokens_before: int
+    """Real tokens as far as known, of the whole request."""
+    note_tokens: int
+    """What the note may be at most."""
+
+
+def request_tokens(state: State, reserved: int = 0) -> int:
+    """Expected size of the next request in the model's own tokens: instructions, tools, window and `reserved`."""
+    context = state.facts.context
+    fixed = 0 if context is None else context.epoch_tokens
+    return int((window_tokens(state) + fixed) * ratio_of(state)) + reserved
+
+
+def ratio_of(state: State) -> float:
+    """Real tokens for one of our estimate, of the model that was learned from last; 1.0 while nobody knows."""
+    context = state.facts.context
+    return 1.0 if context is None else context.ratios.get(context.model, 1.0)
+
+
+def due(state: State, policy: FoldPolicy, budget: int, *, hard: bool) -> FoldPlan | None:
+    """The fold that the size of the window asks for; None when there is room, nothing to fold, or one failed lately.
+
+    `hard`: only one without which the next request would be over the budget.
+    """
+    context = state.facts.context
+    if context is not None and context.fold_wait > 0:
+        return None
+    now = request_tokens(state, policy.reserved_tokens)
+    if now <= (budget if hard else budget * policy.trigger_ratio):
+        return None
+    return planned(state, policy, budget, "budget" if now > budget else "ratio")
+
+
+def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldTrigger) -> FoldPlan | None:
+    """The fold for this trigger, whatever the window's size; None when nothing can be folded.
+
+    `budget` None: nobody said how much the model takes, so half of what is there has to go.
+    """
+    before = request_tokens(state, policy.reserved_tokens)
+    limit = budget if budget is not None else max(before // 2, 1)
+    note = max(min(policy.note_tokens, limit // NOTE_SHARE), 1)
+    fixed = before - int(window_tokens(state) * ratio_of(state))
+    sizes = [int(shown_tokens(state, place) * ratio_of(state)) for place in range(len(state.spans))]
+    if not sizes:
+        return None
+    kept = min(max(policy.keep_last_sends, 1), len(sizes))
+    over = trigger in ("budget", "overflow")
+    while over and kept > 1 and fixed + note + sum(sizes[-kept:]) > limit:
+        kept -= 1
+    first = len(sizes) - kept
+    rounds = 0
+    if over and kept == 1 and fixed + note + sizes[-1] > limit:
+        rounds = _rounds_to_go(state, (limit // ROOM_SHARE) - fixed - note)
+    if first == 0 and rounds == 0:
+        return None
+    return FoldPlan(
+        through=state.spans[first][0],
+        after=0 if state.facts.context is None else state.facts.context.through,
+        rounds=rounds,
+        trigger=trigger,
+        tokens_before=before,
+        note_tokens=note,
+    )
+
+
+def _rounds_to_go(state: State, room: int) -> int:
+    """How many of the newest send's replies have to go so that the rest fits; the newest one stays."""
+    messages = send_messages(state, len(state.spans) - 1)
+    sizes: list[int] = []
+    said = 0
+    for message in messages:
+        size = int(message_tokens(message) * ratio_of(state))
+        if isinstance(message, AssistantMessage):
+            sizes.append(size)
+        elif isinstance(message, UserMessage):
+            said += size
+        elif sizes:
+            sizes[-1] += size
+    gone = 0
+    while gone < len(sizes) - 1 and said + sum(sizes[gone:]) > room:
+        gone += 1
+    return gone
+
+
+def shown_characters(budget: int | None, calls: int, limit: int) -> int:
+    """How much of one result the model sees: `limit`, or less so that a reply's results do not fill the budget."""
+    if budget is None:
+        return limit
+    return min(limit, max(budget * CHARS_PER_TOKEN // BATCH_SHARE // max(calls, 1), 200))

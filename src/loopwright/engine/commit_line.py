@@ -1,0 +1,106 @@
+"""Commits of one session that are wanted while another one is under way.
+
+Owns: the line they stand in, and that what waits goes together. Must not know: what the records are for.
+Loaded with the first tool result. Read next: `journal.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..late import Late
+from ..model.call_errors import OnCommitError
+from ..model.records import Record
+from ..ports.settling import settled
+from ..ports.store import Op, RunInside
+
+if TYPE_CHECKING:
+    from . import taking_back
+    from .journal import Journal
+else:
+    taking_back = Late("loopwright.engine.taking_back")
+
+_tasks: set[asyncio.Task[None]] = set()
+
+
+class CommitLine:
+    """The line of one journal; an object because who waits and who writes belong together."""
+
+    __slots__ = ("_in_flight", "_journal", "_merging")
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._in_flight = False
+        self._merging: list[tuple[Sequence[Record], asyncio.Future[None]]] = []
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """See `Journal.append`."""
+        if self._in_flight:
+            place = asyncio.get_running_loop().create_future()
+            self._merging.append((records, place))
+            _, cancelled = await settled(place)
+            if cancelled is not None:
+                raise cancelled
+            return
+        await self._in_line(records, sync=False)
+
+    async def alone(self, records: Sequence[Record], work: RunInside | None = None) -> None:
+        """See `Journal.alone`."""
+        while self._in_flight:
+            await self.append(())
+        await self._in_line(records, sync=work is None, ops=() if work is None else (work,))
+
+    async def _in_line(self, records: Sequence[Record], *, sync: bool, ops: tuple[Op, ...] = ()) -> None:
+        self._in_flight = True
+        refused: Exception | None = None
+        try:
+            try:
+                await self._journal.commit(records, sync=sync, ops=ops)
+            except OnCommitError as error:
+                refused = error
+                await taking_back.take_back(self._journal)
+        except BaseException as error:
+            self._fail_merging(error)
+            raise
+        finally:
+            self._in_flight = False
+            if self._merging:
+                self._start_merged()
+        if refused is not None:
+            raise refused
+
+    def _fail_merging(self, error: BaseException) -> None:
+        """What waits to be written after a commit that failed cannot be written either."""
+        if isinstance(error, asyncio.CancelledError):
+            return  # that commit is done; only its caller was cancelled
+        merging, self._merging = self._merging, []
+        for _, place in merging:
+            if not place.done():
+                place.set_exception(error)
+
+    def _start_merged(self) -> None:
+        merging, self._merging = self._merging, []
+        _tasks.add(task := asyncio.get_running_loop().create_task(self._write_merged(merging)))
+        task.add_done_callback(_tasks.discard)
+        self._in_flight = True
+
+    async def _write_merged(self, merging: list[tuple[Sequence[Record], asyncio.Future[None]]]) -> None:
+        try:
+            together = [record for records, _ in merging for record in records]
+            if together:
+                await self._journal.commit(together)
+        except BaseException as error:
+            self._merging = [*merging, *self._merging]
+            self._fail_merging(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            for _, place in merging:
+                if not place.done():
+                    place.set_result(None)
+        finally:
+            self._in_flight = False
+            if self._merging:
+                self._start_merged()

@@ -1,0 +1,19 @@
+"""What the host gave for the model's context.
+
+Owns: the value. Must not know: implementers. Loaded by loops that were given any part.
+Read next: `epochs.py`, `folding.py`.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..ports.fold import FoldStrategy
+from ..ports.representation import Representation
+
+
+class ContextParts(Struct, frozen=True, kw_only=True):
+    """Implementers of the seams around the window; None leaves a part out."""
+
+    representation: Representation | None = None
+    fold: FoldStrategy | None = None

@@ -1,0 +1,332 @@
+"""Making folds: the strategy at work, beside runs or right before a call, and the commit of what it made.
+
+Owns: `fold_now`, folds in the background, the desk of a strategy. Must not know: when a fold is due (`core/fold_plan.py`),
+how a note is written (`ports/fold.py`).
+A fold never holds the session while its note is written: the result is committed at the next boundary, if the window's
+beginning is still the one that it was made for. Read next: `core/fold_plan.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import msgspec
+from msgspec import Struct
+
+from ..core.calls import shortened, text_of
+from ..core.context_state import of, refusal, without_rounds
+from ..core.estimate import CHARS_PER_TOKEN, message_tokens
+from ..core.fold_plan import FoldPlan, due, planned, request_tokens
+from ..core.state import State
+from ..core.window import send_messages, tokens_of
+from ..model.context_records import FoldFailed, FoldMade, NoteWritten
+from ..model.errors import (
+    CancellationRequested,
+    LoopwrightError,
+    RetryLaterError,
+    SessionGoneError,
+    SessionMovedError,
+    StoreError,
+)
+from ..model.event_types import AgentEventType
+from ..model.messages import UserMessage, as_messages
+from ..model.records import Record
+from ..model.usage import NO_USAGE, Usage
+from ..ports.cancellation import CancellationToken
+from ..ports.fold import FoldedPart, FoldResult, FoldStrategy, FoldTask
+from ..ports.hook import FoldContext, HookDirective
+from ..ports.hook_points import HookPoint
+from ..ports.llm import LLMRequest, LLMResponse, LLMService
+from ..prompts import prompt
+from .actor import ACTORS, Actor, outside_of_turns
+from .attachments import Attachments
+from .bus import AgentEventBus
+from .epochs import renewed
+from .journal import Journal
+from .kernel import Kernel
+from .model_call import CallStopped, ModelCall, NoReply, code_of
+from .running import RunContext
+from .stopping import Stopped, TimedOut, race
+
+_log = logging.getLogger("loopwright.folding")
+
+INPUT_TOKENS = 60_000
+"""What one request about a fold should hold where no context budget says it."""
+TRIES = 20
+"""How often a fold that was made in the background is offered to a session that another process runs."""
+PAUSE_S = 0.5
+
+
+class Made(Struct, frozen=True):
+    """What came of a fold: the record, and what becomes of notes with it."""
+
+    plan: FoldPlan
+    record: FoldMade | FoldFailed
+    notes: tuple[NoteWritten, ...] = ()
+
+
+def can_help(context: RunContext) -> bool:
+    """True when folding may make a request fit that the provider refused as too long."""
+    policy = context.kernel.limits.fold
+    if policy is None or context.send.overflow or context.send.refolded:
+        return False
+    return planned(context.state, policy, context.send.start.context_budget_tokens, "overflow") is not None
+
+
+async def fold_now(context: RunContext, plan: FoldPlan) -> None:
+    """Makes the fold before the run goes on; a failure is a record as well, so that `decide` sees it.
+
+    Raises: `CancellationRequested` when the run is stopped meanwhile; what the fold cost is stored first.
+    """
+    kernel, journal = context.kernel, context.journal
+    await context.assure_lease()
+    made = await make(kernel, task_of(context.state, plan), plan, context.token)
+    await _commit(journal, made)
+    if context.token.cancelled:
+        raise CancellationRequested(context.token.reason)
+
+
+async def take_offered(journal: Journal) -> None:
+    """Commits a fold that was made in the background, at a boundary of the run that has the session."""
+    made: Made | None = journal.actor.folded
+    journal.actor.folded = None
+    if made is not None:
+        await _commit(journal, made)
+
+
+def after_run(kernel: Kernel, actor: Actor) -> None:
+    """Starts a fold in the background when the window has come near its budget."""
+    state = actor.state
+    policy = kernel.limits.fold
+    if state is None or policy is None or actor.folding or actor.folded is not None or state.facts.send is None:
+        return
+    budget = state.facts.send.start.context_budget_tokens
+    if budget is None or state.active is not None or state.batch:
+        return
+    plan = due(state, policy, budget, hard=False)
+    if plan is None:
+        return
+    actor.folding = True
+    work = asyncio.get_running_loop().create_task(
+        _beside(kernel, actor, task_of(state, plan), plan), context=outside_of_turns()
+    )
+    kernel.background.add(work)
+    work.add_done_callback(kernel.background.discard)
+
+
+async def _beside(kernel: Kernel, actor: Actor, task: FoldTask, plan: FoldPlan) -> None:
+    try:
+        made = await make(kernel, task, plan, CancellationToken())
+        actor.folded = made
+        for _ in range(TRIES):
+            if actor.folded is not made or await _offered(kernel, actor, made):
+                return
+            await kernel.ambient.sleep(PAUSE_S)
+        _log.warning("session %s: a fold was given up: another process has the session", actor.session_id)
+    except LoopwrightError as error:
+        _log.warning("session %s: a fold could not be stored: %s", actor.session_id, error)
+    finally:
+        actor.folding = False
+        actor.folded = None
+
+
+async def _offered(kernel: Kernel, actor: Actor, made: Made) -> bool:
+    """Commits the fold in the session's turn, unless a run did so; False when it has to be tried again."""
+    keep = kernel.config.session_cache_size
+    async with ACTORS.turn(kernel.store.identity, actor.session_id, keep) as held:
+        if actor.folded is not made or held is not actor:
+            return True
+        journal = Journal(kernel, actor)
+        try:
+            await journal.load()
+            if journal.state.active is not None and not journal.state.active.paused:
+                return False  # an interrupted send: whoever continues it folds when it has to
+            actor.folded = None
+            await _commit(journal, made, release=True)
+        except (RetryLaterError, SessionMovedError):
+            actor.forget()
+            actor.folded = made
+            return False
+        except (SessionGoneError, StoreError) as error:
+            _log.warning("session %s: a fold could not be stored: %s", actor.session_id, error)
+        finally:
+            if journal.lease is not None:
+                journal.drop_lease()
+    return True
+
+
+async def _commit(journal: Journal, made: Made, *, release: bool = False) -> None:
+    """Writes a fold, or what it cost when the window has changed under it."""
+    state, kernel, record = journal.state, journal.kernel, made.record
+    records: list[Record] = []
+    if isinstance(record, FoldMade) and (why := refusal(state, record)) is not None:
+        record = FoldFailed(
+            error_code="fold.superseded",
+            message=why,
+            trigger=record.trigger,
+            usage=record.usage,
+            model=record.model,
+        )
+    if isinstance(record, FoldMade):
+        records = [record, *made.notes, *await renewed(kernel, state, "fold")]
+        await journal.commit(records, release=release, window_start=record.through)
+        after = request_tokens(journal.state)
+        await _told(kernel, journal.session_id, made.plan.tokens_before, after)
+    else:
+        await journal.commit([record], release=release)
+    phase = "completed" if isinstance(record, FoldMade) else "failed"
+    after_tokens = record.tokens_after if isinstance(record, FoldMade) else None
+    kernel.emit(journal.session_id, AgentEventType.FOLD_STATUS, phase, made.plan.tokens_before, after_tokens)
+
+
+async def _told(kernel: Kernel, session_id: str, before: int, after: int) -> None:
+    if kernel.hooks.in_use and kernel.hooks.has(HookPoint.FOLD_AFTER):
+        context = FoldContext(session_id=session_id, before_tokens=before, after_tokens=after)
+        try:
+            await kernel.hooks.run(HookPoint.FOLD_AFTER, context)
+        except LoopwrightError as error:  # it is stored already
+            _log.warning("session %s: %s", session_id, error)
+
+
+def strategy_of(kernel: Kernel) -> FoldStrategy:
+    """The host's strategy, or the loop's own."""
+    if kernel.context is not None and kernel.context.fold is not None:
+        return kernel.context.fold
+    assert kernel.own_fold is not None
+    return kernel.own_fold()
+
+
+def task_of(state: State, plan: FoldPlan) -> FoldTask:
+    """What a strategy is given for a plan, as the state is now."""
+    parts: list[FoldedPart] = []
+    for place, (label, _) in enumerate(state.spans):
+        messages = send_messages(state, place)
+        if label < plan.through:
+            parts.append(FoldedPart(label, tuple(messages)))
+        elif label == plan.through and plan.rounds:
+            start = state.spans[place][1]
+            asides = {aside - start for aside in state.asides if aside >= start}
+            parts.append(FoldedPart(label, tuple(without_rounds(messages, plan.rounds, asides)[2])))
+    budget = None if state.facts.send is None else state.facts.send.start.context_budget_tokens
+    return FoldTask(
+        session_id=state.facts.session_id,
+        trigger=plan.trigger,
+        prior=None if state.note is None else unframed(state.note.text),
+        parts=tuple([part for part in parts if part.messages]),
+        note_tokens=plan.note_tokens,
+        input_tokens=budget or INPUT_TOKENS,
+        notes=tuple(of(state).notes),
+    )
+
+
+async def make(kernel: Kernel, task: FoldTask, plan: FoldPlan, token: CancellationToken) -> Made:
+    """Lets the strategy write the note; never raises for what the strategy does."""
+    strategy = strategy_of(kernel)
+    if await _vetoed(kernel, task.session_id, plan):
+        return Made(plan, FoldFailed(error_code="fold.vetoed", message="a hook said not now", trigger=plan.trigger))
+    kernel.emit(task.session_id, AgentEventType.FOLD_STATUS, "started", plan.tokens_before, None)
+    desk = Desk(kernel, task.session_id, token)
+    code, text, result = "fold.empty", "the strategy gave no note", None
+    try:
+        kernel.ambient.reach("fold.before")
+        raced = await race(
+            _asked(strategy, task, desk),
+            token,
+            kernel.deadlines,
+            timeout_s=kernel.config.fold_timeout_s,
+            grace_s=kernel.config.stop_grace_s,
+        )
+        kernel.ambient.reach("fold.after")
+        if isinstance(raced, Stopped):
+            code, text = CancellationRequested.code, raced.reason
+        elif isinstance(raced, TimedOut):
+            code, text = "fold.timed_out", f"no note after {kernel.config.fold_timeout_s:g} s"
+        else:
+            result = raced.value
+    except Exception as error:  # noqa: BLE001 - a host's strategy may raise anything; the window stays as it is
+        code, text = code_of(error), text_of(error)
+    usage, model = desk.usage, desk.model
+    if result is None or not result.note.strip():
+        failed = FoldFailed(error_code=code, message=text[:500], trigger=plan.trigger, usage=usage, model=model)
+        return Made(plan, failed)
+    note = framed(result.note, plan)
+    folded = sum(tokens_of(part.messages) for part in task.parts)
+    record = FoldMade(
+        through=plan.through,
+        after=plan.after,
+        rounds=plan.rounds,
+        note=note,
+        trigger=plan.trigger,
+        fold_id=strategy.fold_id,
+        tokens_before=plan.tokens_before,
+        tokens_after=max(plan.tokens_before - folded, 0) + message_tokens(UserMessage(note)),
+        usage=usage,
+        model=model,
+    )
+    written = [NoteWritten(one.note_id, one.content, one.pinned) for one in result.written]
+    return Made(plan, record, (*written, *[NoteWritten(one) for one in result.removed]))
+
+
+async def _asked(strategy: FoldStrategy, task: FoldTask, desk: Desk) -> FoldResult | None:
+    result = await strategy.fold(task, desk)
+    if result is not None and not isinstance(result, FoldResult):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"fold() must answer a FoldResult or None, not {type(result).__name__}")
+    return result
+
+
+async def _vetoed(kernel: Kernel, session_id: str, plan: FoldPlan) -> bool:
+    if not kernel.hooks.in_use or not kernel.hooks.has(HookPoint.FOLD_BEFORE):
+        return False
+    context = FoldContext(session_id=session_id, before_tokens=plan.tokens_before)
+    await kernel.hooks.run(HookPoint.FOLD_BEFORE, context)
+    return context.directive is HookDirective.SKIP
+
+
+def framed(note: str, plan: FoldPlan) -> str:
+    """The note as the model sees it: bounded, and marked as a record of what was said before."""
+    limit = plan.note_tokens * CHARS_PER_TOKEN
+    text = note.strip()
+    if len(text) > limit:
+        text = str(shortened(text, limit, "the note was cut; recall_folded finds the rest"))
+    return prompt("fold_note").replace("{note}", text.replace(_END, "(end)"))
+
+
+def unframed(note: str) -> str:
+    """What `framed` was given."""
+    inner = note.removesuffix(_END).rstrip("\n")
+    return inner.partition("\n\n")[2] if note.startswith(_BEGIN) else note
+
+
+_BEGIN, _END = "<conversation_so_far>", "</conversation_so_far>"
+"""What frames a note in `prompts/fold_note.md`."""
+
+
+class Desk:
+    """What a strategy may use; see `ports.fold.FoldDesk`. An object because it adds up what was spent."""
+
+    def __init__(self, kernel: Kernel, session_id: str, token: CancellationToken) -> None:
+        self._kernel = kernel
+        self._session_id = session_id
+        self._token = token
+        self.usage: Usage = NO_USAGE
+        self.model = ""
+
+    async def complete(self, request: LLMRequest, *, llm: LLMService | None = None) -> LLMResponse:
+        """One call with retries, whose tokens nobody sees streaming."""
+        kernel = msgspec.structs.replace(self._kernel, llm=llm or self._kernel.llm, bus=AgentEventBus())
+        if request.model is None and llm is None:
+            request = msgspec.structs.replace(request, model=kernel.config.model)
+        size = tokens_of(as_messages(request.messages))
+        request = await Attachments(kernel.store).filled(request)
+        call = ModelCall(kernel, self._session_id, request, round_index=0, window_tokens=size)
+        outcome = await call.run(self._token)
+        for failure in outcome.failures:
+            self.usage += failure.usage
+        if isinstance(outcome, CallStopped):
+            raise CancellationRequested(outcome.reason)
+        if isinstance(outcome, NoReply):
+            raise outcome.error
+        self.usage += outcome.response.usage
+        self.model = outcome.response.model or self.model
+        return outcome.response
