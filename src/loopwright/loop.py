@@ -238,7 +238,7 @@ class StatefulAgentLoop(SessionReading):
         `SessionPendingError` (it waits for a person or host), `SessionReentrantError`.
         Concurrency: sends on one session take turns. Cancel: the send ends as cancelled, then the cancellation goes on.
         """
-        user = user_message(message)
+        user = user_message(message, self.config.max_message_bytes)
         schema = response_format if response_format is not None else output_schema
         given = (send_id, tools, system_prompt, max_rounds, run_token_budget, max_output_tokens, schema, stop)
         if heal_pending or given != _NOTHING_GIVEN:
@@ -276,7 +276,7 @@ class StatefulAgentLoop(SessionReading):
         A running session takes it at its next round boundary (`FollowUpQueued` is returned at once); an idle one runs
         it like `send`. Durable when accepted, delivered once; `item_id` is deduplicated for the life of the session.
         """
-        user = user_message(message)
+        user = user_message(message, self.config.max_message_bytes)
         with self._counted():
             item = item_id or self._kernel.ambient.new_id("item")
             return await self._admission.follow_up(session_id, user, item, SendOptions(stop=_source_of_stop(stop)))
@@ -289,7 +289,7 @@ class StatefulAgentLoop(SessionReading):
         An idle session waits for a worker (`serve`, in any process), for its next send or for `resume`; one that waits
         for a person or a host goes on when that answered. Of any agent name. Durable and deduplicated like `follow_up`.
         """
-        user = user_message(message)
+        user = user_message(message, self.config.max_message_bytes)
         with self._counted():
             item = item_id or self._kernel.ambient.new_id("item")
             return await self._admission.enqueue(session_id, user, item)

@@ -74,6 +74,7 @@ class ModelTurn:
         run = self.run
         await run.assure_lease()
         request = self._request()
+        window = request.messages
         given: LLMResponse | None = None
         hooks = run.kernel.hooks
         if hooks.in_use and hooks.has(hook.HookPoint.LLM_BEFORE):
@@ -82,6 +83,8 @@ class ModelTurn:
                 return TurnSkipped()
         if given is not None:
             return await self._reply(given, ())
+        if run.state.has_parts or request.messages is not window:  # a hook may have put parts in
+            request = await run.attachments.filled(request)
         call = ModelCall(
             run.kernel, run.session_id, request, round_index=self.step.round, window_tokens=run.state.tokens
         )
@@ -185,5 +188,7 @@ def _kept(response: LLMResponse, *, drop_calls: bool) -> AssistantMessage:
         return response.message()
     if drop_calls:
         return AssistantMessage((TextPart(response.text.strip() or NO_SUMMARY),))
-    unique = calls.with_unique_ids(response.tool_calls)
-    return msgspec.structs.replace(response, tool_calls=unique).message()
+    kept = calls.bounded(response.tool_calls)
+    if kept is not response.tool_calls:
+        response = msgspec.structs.replace(response, provider_state=None)  # it holds the arguments as well
+    return msgspec.structs.replace(response, tool_calls=calls.with_unique_ids(kept)).message()

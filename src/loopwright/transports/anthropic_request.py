@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..core.unseen import unseen_text
 from ..model.errors import ConfigError
 from ..model.messages import (
     AssistantMessage,
@@ -40,7 +41,6 @@ from .wire_parts import (
     state_data,
     temperature,
     tool_specs,
-    unseen_text,
     wire_names,
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.unseen import unseen_text
 from ..model.messages import (
     AssistantMessage,
     FilePart,
@@ -38,7 +39,6 @@ from .wire_parts import (
     state_data,
     temperature,
     tool_specs,
-    unseen_text,
     wire_names,
 )
 

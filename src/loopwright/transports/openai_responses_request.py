@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..core.unseen import unseen_text
 from ..model.messages import (
     AssistantMessage,
     FilePart,
@@ -39,7 +40,6 @@ from .wire_parts import (
     state_data,
     temperature,
     tool_specs,
-    unseen_text,
     wire_names,
 )
 

@@ -1,6 +1,6 @@
 """What all three protocols need when a neutral request is written down.
 
-Owns: tool names and call ids that a provider accepts, texts that stand in for what a model cannot see, JSON that is
+Owns: tool names and call ids that a provider accepts, what a model cannot be shown, JSON that is
 valid UTF-8, schemas in instructions, tool specs from dicts.
 Must not know: a protocol's shapes, HTTP.
 Read next: `openai_chat_request.py`.
@@ -153,16 +153,6 @@ def is_text_file(part: FilePart) -> bool:
 def file_text(part: FilePart) -> str:
     """A text file as a text that names it."""
     return f'<file name="{part.name or "file"}" type="{part.media_type}">\n{(part.data or b"").decode("utf-8", "replace")}\n</file>'
-
-
-def unseen_text(part: ImagePart | FilePart, why: str = "this model cannot read it") -> str:
-    """A text in place of `part` which says that it was not seen and where it is."""
-    kind = "image" if isinstance(part, ImagePart) else "file"
-    name = part.name if isinstance(part, FilePart) else ""
-    place = part.url or (f"artifact {part.artifact_id}" if part.artifact_id else "")
-    size = f"{len(part.data)} bytes" if part.data is not None else ""
-    facts = ", ".join(fact for fact in (part.media_type, name, place, size) if fact)
-    return f"[{kind} not shown: {why}; you have NOT seen it ({facts})]"
 
 
 def schema_instruction(spec: StructuredOutputSpec) -> str:
