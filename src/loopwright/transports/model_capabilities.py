@@ -53,6 +53,8 @@ _SEES = re.compile(
     r"|mistral-(small|medium|large)|llama-?4|llama-?3\.2-(11|90)b|llava|vision|-vl\b|-vl-|qwen3\.[5-9]|kimi-k2\.[5-9]"
 )
 _NEW_LIMIT = re.compile(r"gpt-[5-9]|\bo[134](-|$)")
+# These think on every request, and a forced tool is refused together with thinking.
+_ALWAYS_THINKS = re.compile(r"claude-(opus|sonnet|fable|mythos)-(5[-.][1-9]|[6-9])(?!\d)")
 _ANTHROPIC_WITHOUT_SCHEMA = re.compile(r"claude-(2|3|instant)|claude-(opus|sonnet)-4(-0|-2025\d+)?$")
 
 
@@ -70,7 +72,8 @@ def known_capabilities(family: str, vendor: str, model: str, *, own_server: bool
         sees = True
     if family == "anthropic":
         schema = not _ANTHROPIC_WITHOUT_SCHEMA.search(name)
-        return ModelCapabilities(images=sees, files=sees, json_schema=schema, forced_tool_choice=True)
+        forced = not _ALWAYS_THINKS.search(name)
+        return ModelCapabilities(images=sees, files=sees, json_schema=schema, forced_tool_choice=forced)
     if family == "openai-responses":
         return ModelCapabilities(images=sees, files=sees, json_schema=vendor != "deepseek", forced_tool_choice=True)
     # OpenAI's newer models refuse `max_tokens`; many compatible servers know nothing else.
