@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .config import AgentLoopConfig, WorkerSettings
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
     from . import forms
     from .core.chain import ChainReport
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, forking, inspection, recovery, verifying, watching, worker
+    from .engine import answers, forking, inspection, model_chain, recovery, verifying, watching, worker
     from .engine.answers import Answers
     from .engine.inspection import SessionStats
+    from .engine.model_chain import ModelChain
     from .engine.recovery import Recovered
     from .engine.worker import SessionNews, WorkDone
     from .forms import OutputSchema
@@ -56,6 +58,7 @@ else:
     answers = Late("loopwright.engine.answers")
     forking = Late("loopwright.engine.forking")
     inspection = Late("loopwright.engine.inspection")
+    model_chain = Late("loopwright.engine.model_chain")
     recovery = Late("loopwright.engine.recovery")
     verifying = Late("loopwright.engine.verifying")
     watching = Late("loopwright.engine.watching")
@@ -80,6 +83,7 @@ class StatefulAgentLoop:
         self,
         *,
         llm: str | LLMService,
+        fallbacks: Sequence[str | LLMService] = (),
         dsn: str | os.PathLike[str] | None = None,
         store: SessionStore | None = None,
         tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]] = (),
@@ -92,7 +96,8 @@ class StatefulAgentLoop:
     ) -> None:
         """Opens the store at once; the model is reached with the first send.
 
-        `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`.
+        `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`. `fallbacks`: models
+        of the same kinds that are asked in this order when the one before gives up, each opened when it is first needed.
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
         `tools`: functions, definitions or a registry. `ambient`: clock, ids and randomness, for tests.
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
@@ -103,9 +108,7 @@ class StatefulAgentLoop:
             raise ConfigError("pass dsn or store, not both")
         self._owned_store = store is None
         self._owned_llm = isinstance(llm, str)
-        if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
-            raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
-        service: LLMService = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
+        service = service_factory.create_llm_service(llm) if isinstance(llm, str) else _usable_model("llm", llm)
         settings = config or AgentLoopConfig()
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
         wait_s = max(BUSY_WAIT_S, settings.lease_ttl_s)
@@ -115,6 +118,7 @@ class StatefulAgentLoop:
         self._kernel = Kernel(
             store=self._store,
             llm=service,
+            chain=_chain(service, fallbacks) if fallbacks else None,
             tools=NoTools() if tools == () else forms.source_of_tools(tools),
             config=settings,
             hooks=hooks or AgentHooks(),
@@ -424,6 +428,8 @@ class StatefulAgentLoop:
             await self._store.aclose()
         if self._owned_llm:
             await self._kernel.llm.aclose()
+        if self._kernel.chain is not None:
+            await self._kernel.chain.aclose()
 
     @property
     def _answers(self) -> Answers:
@@ -441,6 +447,27 @@ class StatefulAgentLoop:
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Runs one coroutine to its end from code without an event loop: open a loop, send and close it inside of it."""
     return asyncio.run(work)
+
+
+def _chain(first: LLMService, others: Sequence[str | LLMService]) -> ModelChain:
+    """The models in their order. Raises: `ConfigError` for a model string that cannot be opened."""
+    if isinstance(others, str):
+        raise ConfigError("fallbacks must be a list of models, not one text")
+    chain: list[LLMService | model_chain.ClosedModel] = []
+    for other in others:
+        if not isinstance(other, str):
+            chain.append(_usable_model("fallbacks", other))
+            continue
+        config = service_factory.config_of_model(other)
+        opened = partial(service_factory.create_llm_service_from_config, config)
+        chain.append(model_chain.ClosedModel(other, opened))
+    return model_chain.ModelChain(first, chain)
+
+
+def _usable_model(where: str, service: LLMService) -> LLMService:
+    if not (hasattr(service, "complete") or hasattr(service, "stream")):
+        raise ConfigError(f"{where} must be 'provider:model' or an object with complete() or stream()")
+    return service
 
 
 def _source_of_stop(stop: Stop) -> Stop:

@@ -26,6 +26,7 @@ from .keeper import LeaseKeeper
 if TYPE_CHECKING:
     from ..model import events
     from ..ports.store_admin import SessionStore
+    from .model_chain import ModelChain
 else:
     events = Late("loopwright.model.events")
 
@@ -35,6 +36,8 @@ class Kernel(Struct, kw_only=True):
 
     store: SessionStore
     llm: LLMService
+    chain: ModelChain | None = None
+    """`llm` and the models behind it; None when there is no other."""
     tools: ToolSource
     config: AgentLoopConfig
     hooks: AgentHooks

@@ -83,9 +83,15 @@ class ModelTurn:
         if given is not None:
             return await self._reply(given, ())
         call = ModelCall(
-            run.kernel, run.session_id, request, round_index=self.step.round, window_tokens=run.state.tokens
+            run.kernel,
+            run.session_id,
+            request,
+            round_index=self.step.round,
+            window_tokens=run.state.tokens,
+            place=run.model_place,
         )
         outcome = await call.run(run.token)
+        run.model_place = call.place
         if isinstance(outcome, CallStopped):
             return TurnStopped(outcome.reason, outcome.failures)
         if isinstance(outcome, NoReply):

@@ -19,6 +19,7 @@ from ..model.errors import ConfigError, LLMError, LLMTransientError
 from ..ports.ambient import RealAmbient
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
 from .kept_reasoning import with_asked_model
+from .model_capabilities import ModelCapabilities
 from .provider_config import LLMProviderConfig
 from .provider_failures import FailureReader
 from .reply_chunks import chunks_of
@@ -96,6 +97,16 @@ class HTTPModelService:
         self._failures = FailureReader(config.provider, config.key_hint, secrets)
         self._clock = RealAmbient()
         self._timeout = httpx2.Timeout(config.timeout_s, connect=config.connect_timeout_s, pool=None)
+
+    @property
+    def model(self) -> str:
+        """The model's name as it is asked for."""
+        return self.config.model
+
+    @property
+    def capabilities(self) -> ModelCapabilities:
+        """What is declared or known of the model."""
+        return self.config.capabilities_of(self.config.model)
 
     def __repr__(self) -> str:
         return f"HTTPModelService({self.config!r})"

@@ -76,7 +76,7 @@ def lacks_thinking(turns: Sequence[dict[str, Any]]) -> bool:
     Then thinking with a budget is refused: it has to be left off until the next turn.
     """
     newest = next((turn for turn in reversed(turns) if turn["role"] == "assistant"), None)
-    blocks = newest["content"] if newest is not None else []
+    blocks = objects(newest["content"]) if newest is not None else []
     return any(block.get("type") == "tool_use" for block in blocks) and blocks[0].get("type") not in THINKING
 
 

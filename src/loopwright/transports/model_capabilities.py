@@ -31,6 +31,9 @@ class ModelCapabilities(Struct, frozen=True, kw_only=True):
     usage_in_stream: bool | None = None
     """Chat Completions only: `stream_options.include_usage` is understood; False leaves it out."""
 
+    context_tokens: int | None = None
+    """Tokens that a request and its reply may have together; a fallback for longer requests needs it declared."""
+
     def over(self, other: ModelCapabilities) -> ModelCapabilities:
         """This value where it knows, `other` elsewhere."""
         return ModelCapabilities(
@@ -39,6 +42,7 @@ class ModelCapabilities(Struct, frozen=True, kw_only=True):
             json_schema=other.json_schema if self.json_schema is None else self.json_schema,
             max_tokens_field=self.max_tokens_field or other.max_tokens_field,
             forced_tool_choice=other.forced_tool_choice if self.forced_tool_choice is None else self.forced_tool_choice,
+            context_tokens=other.context_tokens if self.context_tokens is None else self.context_tokens,
             usage_in_stream=other.usage_in_stream if self.usage_in_stream is None else self.usage_in_stream,
         )
 
