@@ -58,7 +58,7 @@ def blocks_sent(reply: AssistantMessage, model: str, *, host: str = "", **extra:
 
 
 @pytest.mark.parametrize(
-    ("answered", "asked_then", "asks_now", "same"),
+    "answered, asked_then, asks_now, same",
     [
         ("claude-sonnet-4-5-20250929", "", "claude-sonnet-4-5", True),
         ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5", "claude-sonnet-4-5-20250929", True),
@@ -100,7 +100,7 @@ def test_models_that_sort_out_foreign_thinking_themselves_get_all_of_it() -> Non
 
 
 @pytest.mark.parametrize(
-    ("model", "binds"),
+    "model, binds",
     [
         ("claude-fable-5-1", True),
         ("claude-opus-5-5", True),
@@ -177,7 +177,11 @@ def test_readable_reasoning_items_are_no_ones_secret() -> None:
 
 
 def chat(model: str, vendor: str, state: dict[str, Any] | None, *, wrote: str = "a/one") -> dict[str, Any]:
-    hosts = {"openrouter": "openrouter.ai", "deepseek": "api.deepseek.com", "gemini": "generativelanguage.googleapis.com"}
+    hosts = {
+        "openrouter": "openrouter.ai",
+        "deepseek": "api.deepseek.com",
+        "gemini": "generativelanguage.googleapis.com",
+    }
     data = None if state is None else ProviderState("openai", wrote, {"origin": hosts[vendor], **state})
     reply = AssistantMessage((TextPart("ok"), CALL), data)
     found: dict[str, Any] = rendered(vendor, model, reply).body["messages"][1]

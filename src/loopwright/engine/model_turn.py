@@ -112,6 +112,7 @@ class ModelTurn:
             max_output_tokens=send.max_output_tokens,
             temperature=config.temperature,
             response_format=send.output,
+            cache_key=run.session_id,
         )
 
     async def _hooked(self, request: LLMRequest) -> tuple[LLMRequest, LLMResponse | None, bool]:

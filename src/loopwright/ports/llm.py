@@ -37,7 +37,7 @@ class LLMRequest(Struct, frozen=True, gc=False, kw_only=True):
     stable: int | None = None
     """How many leading `messages` the next request brings back unchanged; what follows is the tail. None: all of them."""
     cache_key: str | None = None
-    """A stable id of the conversation, for providers that send requests with the same one to the same prompt cache."""
+    """A stable id of the conversation; providers that route by one get its digest, and keep it on one prompt cache."""
     extra: Mapping[str, Any] = field(default_factory=lambda: {})
     """Provider fields merged into the request body as they are; they win over ours."""
 

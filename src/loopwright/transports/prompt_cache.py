@@ -36,7 +36,6 @@ _KEY_HOSTS: Final = {
     "openai-responses": "api.openai.com",
     "mistral": "api.mistral.ai",
 }
-_LONGEST_KEY: Final = 64
 
 
 def cache_minimum(model: str) -> int:
@@ -78,21 +77,19 @@ def cache_key(request: LLMRequest, settings: RenderSettings) -> str | None:
         return None
     host = _KEY_HOSTS.get(settings.vendor)
     known = settings.vendor == "azure" or (host is not None and f".{settings.host}".endswith(f".{host}"))
-    return bounded_key(request.cache_key) if known else None
+    return private_key(request.cache_key) if known else None
 
 
 def cache_headers(request: LLMRequest, settings: RenderSettings) -> dict[str, str]:
     """xAI takes the key of a chat as a header."""
     if request.cache_key and settings.vendor == "xai" and settings.host == "api.x.ai":
-        return {"x-grok-conv-id": bounded_key(request.cache_key)}
+        return {"x-grok-conv-id": private_key(request.cache_key)}
     return {}
 
 
-def bounded_key(key: str) -> str:
-    """The key itself, or the digest of one that is too long for providers or for a header."""
-    if len(key) <= _LONGEST_KEY and key.isascii() and key.isprintable():
-        return key
-    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()
+def private_key(key: str) -> str:
+    """A digest of the key: a host's ids, which may name people, are nobody else's business."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def marks_claude_parts(settings: RenderSettings, model: str) -> bool:

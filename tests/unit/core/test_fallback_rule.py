@@ -25,7 +25,7 @@ def moved(error: BaseException, place: int = 0, contexts: tuple[int | None, ...]
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"),
+    "error, reason",
     [
         (EXHAUSTED, "llm.transient"),
         (LLMRetryExhausted(3, LLMEmptyReplyError("nothing")), "llm.empty_reply"),
@@ -55,7 +55,7 @@ def test_what_the_next_model_would_refuse_as_well_ends_the_call(error: BaseExcep
 
 
 @pytest.mark.parametrize(
-    ("contexts", "place"),
+    "contexts, place",
     [
         ((None, None, None), None),
         ((8000, 8000, 4000), None),
