@@ -93,6 +93,8 @@ class LLMStreamChunk(Struct, frozen=True, gc=False):
 class LLMService(Protocol):
     """A model behind an API. A host's own service needs only these three methods.
 
+    It may say more of itself: `model`, the name for events and records, and `capabilities`, an object whose
+    `context_tokens` lets longer requests fall back to it (`ModelCapabilities` of `loopwright.transports` is one).
     Guarantees: one call is one request, never retried inside (the loop owns retries); a reply that was
     cut off raises instead of looking complete; joined chunks equal the final response.
     Raises: `LLMRequestError` (permanent), `LLMContextOverflowError`, `LLMTransientError` (may be retried).
