@@ -86,9 +86,15 @@ class ModelTurn:
         if run.state.has_parts or request.messages is not window:  # a hook may have put parts in
             request = await run.attachments.filled(request)
         call = ModelCall(
-            run.kernel, run.session_id, request, round_index=self.step.round, window_tokens=run.state.tokens
+            run.kernel,
+            run.session_id,
+            request,
+            round_index=self.step.round,
+            window_tokens=run.state.tokens,
+            place=run.model_place,
         )
         outcome = await call.run(run.token)
+        run.model_place = call.place
         if isinstance(outcome, CallStopped):
             return TurnStopped(outcome.reason, outcome.failures)
         if isinstance(outcome, NoReply):
@@ -112,6 +118,7 @@ class ModelTurn:
             max_output_tokens=send.max_output_tokens,
             temperature=config.temperature,
             response_format=send.output,
+            cache_key=run.session_id,
         )
 
     async def _hooked(self, request: LLMRequest) -> tuple[LLMRequest, LLMResponse | None, bool]:

@@ -41,7 +41,7 @@ _log = logging.getLogger("loopwright.run")
 class RunContext:
     """One run of one send."""
 
-    __slots__ = ("_attachments", "_specs", "allowed", "journal", "kernel", "round", "token", "tools")
+    __slots__ = ("_attachments", "_specs", "allowed", "journal", "kernel", "model_place", "round", "token", "tools")
 
     def __init__(self, kernel: Kernel, journal: Journal, token: CancellationToken, tools: ToolSource) -> None:
         self.kernel = kernel
@@ -49,6 +49,8 @@ class RunContext:
         self.token = token
         self.tools = tools
         self.round = 0
+        self.model_place = 0
+        """Which model of the chain this send asks: once it moved on it stays there."""
         names = self.send.start.tools
         self.allowed: frozenset[str] | None = None if names is None else frozenset(names)
         self._specs: tuple[ToolSpec, ...] | None = None

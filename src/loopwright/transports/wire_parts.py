@@ -46,6 +46,8 @@ class RenderedRequest(Struct, frozen=True):
     body: dict[str, Any]
     host_names: dict[str, str]
     """Tool names as the provider knows them to the names that they stand for; holds only those that differ."""
+    headers: Mapping[str, str] = msgspec.field(default_factory=lambda: {})
+    """Headers that this body needs beside the service's own."""
 
 
 class WireNames:
@@ -208,6 +210,13 @@ def state_data(message: AssistantMessage, family: str, host: str) -> dict[str, A
     data = as_object(state.data)
     origin = data.get("origin") if data else None
     return data if origin is None or origin == host else None
+
+
+def stable_split(request: LLMRequest, first: int = 0) -> int | None:
+    """Where the tail begins among the messages from `first` on; None when there is no tail."""
+    if request.stable is None or request.stable >= len(request.messages):
+        return None
+    return max(request.stable - first, 0)
 
 
 def output_limit(request: LLMRequest, settings: RenderSettings) -> int | None:
