@@ -94,6 +94,13 @@ async def records_of(stage: Stage, loop: Any, sid: str, *kinds: type) -> list[An
     return [record for record in await stage.records(loop, sid) if isinstance(record, kinds)]
 
 
+async def folds_ended(listener: Listener) -> None:
+    """Until no fold is under way, one that the newest send began included."""
+    for _ in range(3):
+        await next_turn()
+    await until(lambda: folds(listener).count("started") * 2 == len(folds(listener)))
+
+
 async def quiet(stage: Stage, loop: Any, sid: str, count: int) -> None:
     """Until so many folds ended."""
 
@@ -218,9 +225,11 @@ BAD: dict[str, tuple[Any, str]] = {
 async def test_a_fold_that_fails_leaves_history_whole_and_is_tried_again_later(stage: Stage, name: str) -> None:
     answer, code = BAD[name]
     own = OwnFold(answer, answer, answer, *[None] * 9, keep=1)
-    loop, _, requests = stage_of(stage, own, budget=600, fold_timeout_s=0.05)
+    loop, listener, requests = stage_of(stage, own, budget=600, fold_timeout_s=0.05)
     sid = await loop.new_session()
-    await talked(loop, sid, 14)
+    for _ in range(14):
+        await talked(loop, sid, 1)
+        await folds_ended(listener)
     failed = await records_of(stage, loop, sid, FoldFailed)
     assert {one.error_code for one in failed} == {code}
     whole = list(itertools.takewhile(lambda r: "<conv" not in texts(r.messages)[0], requests))
