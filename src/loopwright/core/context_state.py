@@ -130,7 +130,9 @@ def _fold_heard(state: State, record: FoldMade, at: float) -> None:
     state.tokens -= sum([message_tokens(message) for message in gone])
     state.messages = [*kept, *state.messages[end:]]
     state.projections = {at: one for at, one in state.projections.items() if at >= record.through}
-    state.has_parts = _have_parts(state.messages) or any(_have_parts(one.messages) for one in state.projections.values())
+    state.has_parts = _have_parts(state.messages) or any(
+        _have_parts(one.messages) for one in state.projections.values()
+    )
     state.note = UserMessage(record.note)
 
 
