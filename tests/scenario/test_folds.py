@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.scenario.conftest import Counting, Listener, Stage, said, texts
-from tests.waiting import next_turn, until
+from tests.scenario.conftest import Counting, Stage, said, texts
+from tests.scenario.folding_stage import LONG, OwnFold, folds, folds_ended, look, quiet, records_of, stage_of, talked
+from tests.waiting import until
 
 from loopwright import (
-    AgentEventBus,
     AgentHooks,
     HookDirective,
     HookPoint,
@@ -23,8 +23,6 @@ from loopwright import (
     tool,
 )
 from loopwright.context.agentic_fold import AgenticFold
-from loopwright.context.projected import ProjectedRepresentation
-from loopwright.context.summary_fold import LLMSummaryFold
 from loopwright.core.pairing import problem
 from loopwright.core.state import State, apply
 from loopwright.core.window import tokens_of
@@ -37,89 +35,12 @@ from loopwright.model.errors import (
     LLMRequestError,
     SessionPendingError,
 )
-from loopwright.model.messages import AssistantMessage, ToolCall, ToolResultMessage, UserMessage, as_messages
+from loopwright.model.messages import AssistantMessage, ToolCall, ToolResultMessage, UserMessage
 from loopwright.model.usage import Usage
 from loopwright.ports.fold import FoldDesk, FoldResult, FoldTask
 from loopwright.ports.hook import FoldContext
 from loopwright.testing import calls
 from loopwright.testing.crash_points import CrashPoints, StopAt
-
-LONG = "word " * 80
-"""About a hundred tokens."""
-
-
-class OwnFold:
-    """A host's own strategy."""
-
-    fold_id = "own"
-
-    def __init__(self, *answers: Any, keep: int = 2, ratio: float = 0.75, tokens: int = 5000) -> None:
-        self.keep_last_sends = keep
-        self.trigger_ratio = ratio
-        self.summary_max_tokens = tokens
-        self.answers = iter(answers) if answers else itertools.repeat(None)
-        self.tasks: list[FoldTask] = []
-
-    async def fold(self, task: FoldTask, desk: FoldDesk) -> FoldResult | None:
-        self.tasks.append(task)
-        answer = next(self.answers)
-        if isinstance(answer, BaseException):
-            raise answer
-        if callable(answer):
-            return await answer(task, desk)
-        labels = " ".join(f"#{part.label}" for part in task.parts)
-        return FoldResult(note=f"{task.prior or ''} {labels}".strip()) if answer is None else answer
-
-
-def folds(listener: Listener) -> list[str]:
-    return [event.data.phase for event in listener.events if event.type.value == "fold_status"]  # type: ignore[union-attr]
-
-
-async def talked(loop: Any, sid: str, count: int) -> None:
-    for n in range(count):
-        assert (await loop.send(f"{n}: {LONG}", session_id=sid)).ok
-
-
-def stage_of(stage: Stage, fold: Any, *, budget: int | None, answers: int = 50, **options: Any) -> Any:
-    """A loop whose model answers whatever it is asked, its listener, and the requests of the conversation."""
-    listener, requests = Listener(), []
-
-    class Model:
-        async def complete(self, request: LLMRequest) -> LLMResponse:
-            assert problem(as_messages(request.messages)) is None
-            requests.append(request)
-            return said(f"Right. {LONG}")
-
-        async def aclose(self) -> None:
-            return
-
-    bus = AgentEventBus()
-    bus.subscribe(listener)
-    options.setdefault("llm", Model())
-    loop = stage.loop(fold=fold, context_budget_tokens=budget, event_bus=bus, **options)
-    return loop, listener, requests
-
-
-async def records_of(stage: Stage, loop: Any, sid: str, *kinds: type) -> list[Any]:
-    return [record for record in await stage.records(loop, sid) if isinstance(record, kinds)]
-
-
-async def folds_ended(listener: Listener) -> None:
-    """Until no fold is under way, one that the newest send began included."""
-    for _ in range(3):
-        await next_turn()
-    await until(lambda: folds(listener).count("started") * 2 == len(folds(listener)))
-
-
-async def quiet(stage: Stage, loop: Any, sid: str, count: int) -> None:
-    """Until so many folds ended."""
-
-    async def ended() -> bool:
-        return len(await records_of(stage, loop, sid, FoldMade, FoldFailed)) >= count
-
-    async with asyncio.timeout(5):
-        while not await ended():
-            await next_turn()
 
 
 async def test_a_fold_is_made_in_the_background_when_the_window_comes_near_the_budget(stage: Stage) -> None:
@@ -156,12 +77,6 @@ async def test_the_last_sends_stay_word_for_word(stage: Stage) -> None:
         asked = [text for text in texts(request.messages) if text.startswith("user: ") and "<conv" not in text]
         kept = [f"user: {n}: {LONG}" for n in range(max(number - 2, 0), number + 1)]
         assert asked[-len(kept) :] == kept
-
-
-@tool(effect="pure")
-async def look(n: int) -> str:
-    """Looks."""
-    return f"found {n} " + "y" * 800
 
 
 async def test_a_send_that_outgrows_the_budget_folds_its_older_rounds_as_whole_groups(stage: Stage) -> None:
@@ -479,46 +394,6 @@ async def test_a_fold_is_not_asked_for_while_a_send_is_open(stage: Stage) -> Non
         await loop.fold(sid)
 
 
-UNHEARD = "llm.retry_exhausted"
-"""An empty reply is no reply: the one retry layer has asked again by then."""
-SILENT: dict[str, tuple[Any, LLMResponse, str]] = {
-    "summary, nothing": (LLMSummaryFold, said(""), UNHEARD),
-    "summary, unknown tools": (LLMSummaryFold, LLMResponse(tool_calls=(ToolCall("c", "look", "{}"),)), "fold.empty"),
-    "agent, nothing": (AgenticFold, said(" "), UNHEARD),
-    "agent, loops": (AgenticFold, LLMResponse(tool_calls=(ToolCall("c", "read_send", '{"label": 1}'),)), "fold.empty"),
-    "agent, unknown tools": (AgenticFold, LLMResponse(tool_calls=(ToolCall("c", "format_disk", "{}"),)), "fold.empty"),
-}
-
-
-@pytest.mark.parametrize("name", SILENT)
-async def test_a_fold_model_without_a_note_costs_what_it_costs_and_the_send_goes_on(stage: Stage, name: str) -> None:
-    strategy, reply, code = SILENT[name]
-    fold_calls = 0
-
-    class Mute:
-        async def complete(self, request: LLMRequest) -> LLMResponse:
-            nonlocal fold_calls
-            fold_calls += 1
-            return msgspec.structs.replace(reply, usage=Usage(100, 1, calls=1))
-
-        async def aclose(self) -> None:
-            return
-
-    fold = strategy(keep_last_sends=1, trigger_ratio=1.0, summary_llm=Mute())
-    loop, listener, requests = stage_of(stage, fold, budget=300, ambient=stage.time)
-    sid = await loop.new_session()
-    await talked(loop, sid, 1)
-    result = await loop.send(LONG, session_id=sid)
-    assert result.ok
-    assert len(requests[-1].messages) == 3, "history is whole"
-    await folds_ended(listener)
-    failed = await records_of(stage, loop, sid, FoldFailed)
-    assert {one.error_code for one in failed} == {code}
-    assert failed[0].trigger == "budget"
-    assert sum([one.usage.calls for one in failed]) == fold_calls <= 4 * len(failed)
-    assert result.usage.input_tokens >= failed[0].usage.input_tokens > 0
-
-
 async def test_notes_of_an_agentic_fold_are_stored_with_the_fold(stage: Stage) -> None:
     replies = iter(
         [
@@ -556,67 +431,6 @@ async def test_a_note_is_cut_to_its_share_of_the_budget_and_cannot_leave_its_fra
     assert "the end" in shown
     assert len(shown) <= 1_000 * 4 // 4 + len("user: ")
     assert all(tokens_of(request.messages) <= 1_000 for request in requests)
-
-
-class NoRepresentation:
-    kind, version = "own", 3
-
-    def project(self, send: Any) -> Any:
-        return (UserMessage(f"#{send.label} was said"),)
-
-
-REPRESENTATIONS = {"verbatim": None, "projected": ProjectedRepresentation(max_chars=60), "own": NoRepresentation()}
-STRATEGIES = {"summary": LLMSummaryFold, "agentic": AgenticFold, "own": None}
-
-
-@pytest.mark.parametrize("shown_as", REPRESENTATIONS)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-async def test_every_representation_composes_with_every_fold(stage: Stage, shown_as: str, strategy: str) -> None:
-    def answer(request: LLMRequest) -> LLMResponse:
-        """The fold model and the agent in one: it uses a tool in each send."""
-        assert problem(as_messages(request.messages)) is None
-        names = [getattr(spec, "name", "") for spec in request.tools]
-        if "finish" in names:
-            return LLMResponse(tool_calls=tuple(calls_of("finish", '{"note": "all of #1 and more"}')))
-        if not names:
-            return said("A summary of #1 and more.")
-        if isinstance(request.messages[-1], ToolResultMessage):
-            return said(f"Found. {LONG[:200]}")
-        return LLMResponse(tool_calls=tuple(calls_of("look", '{"n": 7}')))
-
-    class Model:
-        def __init__(self) -> None:
-            self.requests: list[LLMRequest] = []
-
-        async def complete(self, request: LLMRequest) -> LLMResponse:
-            self.requests.append(request)
-            return answer(request)
-
-        async def aclose(self) -> None:
-            return
-
-    made = STRATEGIES[strategy]
-    fold = OwnFold(keep=2) if made is None else made(keep_last_sends=2, trigger_ratio=0.7)
-    model = Model()
-    loop, _, _ = stage_of(
-        stage, fold, budget=1_500, llm=model, tools=[look], representation=REPRESENTATIONS[shown_as],
-        session_cache_size=0,
-    )  # fmt: skip
-    sid = await loop.new_session()
-    for n in range(20):
-        assert (await loop.send(f"{n}: {LONG}", session_id=sid)).ok
-    ends = await records_of(stage, loop, sid, FoldMade, FoldFailed)
-    assert any(isinstance(end, FoldMade) for end in ends) or shown_as == "own"
-    assert [end.error_code for end in ends if isinstance(end, FoldFailed) if end.error_code != "fold.superseded"] == []
-    talks = [request for request in model.requests if [getattr(s, "name", "") for s in request.tools] == ["look"]]
-    for request in talks:
-        assert tokens_of(request.messages) <= 1_500
-        assert sum("<conversation_so_far>" in text for text in texts(request.messages)) <= 1
-    assert len(await loop.get_messages(sid)) == 80
-
-
-def calls_of(name: str, arguments: str) -> list[ToolCall]:
-    return [ToolCall("c1", name, arguments)]
 
 
 def test_a_strategy_with_impossible_figures_is_refused(stage: Stage) -> None:
