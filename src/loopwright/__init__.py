@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .config import AgentLoopConfig, LLMRetryPolicy, WorkerSettings
+    from .context.agentic_fold import AgenticFold
+    from .context.projected import ProjectedRepresentation
+    from .context.summary_fold import LLMSummaryFold
+    from .context.verbatim import VerbatimRepresentation
     from .core.result import FollowUpQueued, StatefulResult
     from .engine.bus import AgentEventBus
     from .engine.hooks import AgentHooks
@@ -51,6 +55,7 @@ _HOME = {
     "AgentEventType": "model.event_types",
     "AgentHooks": "engine.hooks",
     "AgentLoopConfig": "config",
+    "AgenticFold": "context.agentic_fold",
     "AssistantMessage": "model.messages",
     "CancellationRequested": "model.errors",
     "CancellationToken": "ports.cancellation",
@@ -67,10 +72,12 @@ _HOME = {
     "LLMRetryPolicy": "config",
     "LLMService": "ports.llm",
     "LLMStreamChunk": "ports.llm",
+    "LLMSummaryFold": "context.summary_fold",
     "LLMTimeout": "model.errors",
     "LoopwrightError": "model.errors",
     "Message": "model.messages",
     "PriceTable": "transports.price_table",
+    "ProjectedRepresentation": "context.projected",
     "SchemaPolicy": "ports.schema_policy",
     "SessionBusyError": "model.errors",
     "SessionFencedError": "model.errors",
@@ -89,6 +96,7 @@ _HOME = {
     "ToolRegistry": "tools.registry",
     "Usage": "model.usage",
     "UserMessage": "model.messages",
+    "VerbatimRepresentation": "context.verbatim",
     "WorkerSettings": "config",
     "create_default_tool_registry": "tools.presets",
     "create_llm_service_from_config": "transports.service_factory",
@@ -107,6 +115,7 @@ __all__ = [
     "AgentEventType",
     "AgentHooks",
     "AgentLoopConfig",
+    "AgenticFold",
     "AssistantMessage",
     "CancellationRequested",
     "CancellationToken",
@@ -123,10 +132,12 @@ __all__ = [
     "LLMRetryPolicy",
     "LLMService",
     "LLMStreamChunk",
+    "LLMSummaryFold",
     "LLMTimeout",
     "LoopwrightError",
     "Message",
     "PriceTable",
+    "ProjectedRepresentation",
     "SchemaPolicy",
     "SessionBusyError",
     "SessionFencedError",
@@ -145,6 +156,7 @@ __all__ = [
     "ToolRegistry",
     "Usage",
     "UserMessage",
+    "VerbatimRepresentation",
     "WorkerSettings",
     "create_default_tool_registry",
     "create_llm_service_from_config",

@@ -1,4 +1,4 @@
-"""What stands around the window: folds, skills, files of a repository. Loaded by loops that use them.
+"""What stands around the window: representations, folds, skills, files of a repository. Loaded by loops that use them.
 
 Owns: implementers of the ports that shape what a model sees, and the public names of `loopwright.context`, resolved on
 first use. Must not know: the engine, stores, tools.
@@ -12,18 +12,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..core.prompt_assembly import SystemPromptBuilder
+    from .agentic_fold import AgenticFold
+    from .projected import ProjectedRepresentation
     from .prompt_files import PromptFiles
     from .skills import SkillLibrary
     from .store_memory import StoreMemory
+    from .summary_fold import LLMSummaryFold
+    from .verbatim import VerbatimRepresentation
 
 _HOME = {
+    "AgenticFold": ".agentic_fold",
+    "LLMSummaryFold": ".summary_fold",
+    "ProjectedRepresentation": ".projected",
     "PromptFiles": ".prompt_files",
     "SkillLibrary": ".skills",
     "StoreMemory": ".store_memory",
     "SystemPromptBuilder": "..core.prompt_assembly",
+    "VerbatimRepresentation": ".verbatim",
 }
 
-__all__ = ["PromptFiles", "SkillLibrary", "StoreMemory", "SystemPromptBuilder"]
+__all__ = [
+    "AgenticFold",
+    "LLMSummaryFold",
+    "ProjectedRepresentation",
+    "PromptFiles",
+    "SkillLibrary",
+    "StoreMemory",
+    "SystemPromptBuilder",
+    "VerbatimRepresentation",
+]
 
 
 def __getattr__(name: str) -> Any:
