@@ -29,6 +29,11 @@ SAYS = {
         "messages without the original: 4",
     ],
     "host_tools": ["pending_tools | pick_color {'title': 'Background'}", "completed | It will be dark green."],
+    "long_conversation": [
+        "They plan a tour of old towns",
+        "look_up → ok: read about Town-",
+        "messages are shown, 48 are kept",
+    ],
     "once_and_reconcile": ["ended with -9", "completed | The tool said: paid (the bank confirms it)", "payments: 1"],
     "order_in_the_commit": [
         "the first process ended with -9",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .ambient import Ambient, RealAmbient
     from .artifact import Artifact, ArtifactStore
     from .cancellation import CancellationToken
+    from .fold import FoldDesk, FoldedPart, FoldResult, FoldStrategy, FoldTask
     from .hook import HookContext
     from .hook_points import HookDirective, HookPoint
     from .ledger import BudgetAccount, Ledger
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .note_book import NoteBook, SessionLists, TodoList
     from .prices import Prices
     from .prompt_source import PromptProblem, PromptSections, PromptSource
+    from .representation import FinishedSend, Representation
     from .schema_policy import SchemaPolicy
     from .sealing import SealedStore, SealingKeys
     from .settling import Settling
@@ -41,6 +43,12 @@ _HOME = {
     "ArtifactStore": "artifact",
     "BudgetAccount": "ledger",
     "CancellationToken": "cancellation",
+    "FinishedSend": "representation",
+    "FoldDesk": "fold",
+    "FoldResult": "fold",
+    "FoldStrategy": "fold",
+    "FoldTask": "fold",
+    "FoldedPart": "fold",
     "ForkPoint": "store",
     "Head": "store",
     "HookContext": "hook",
@@ -62,13 +70,14 @@ _HOME = {
     "NewSession": "store",
     "NoteBook": "note_book",
     "OnCommit": "transaction_work",
-    "Prices": "prices",
     "OutputSlice": "tool",
+    "Prices": "prices",
     "PromptProblem": "prompt_source",
     "PromptSections": "prompt_source",
     "PromptSource": "prompt_source",
     "RealAmbient": "ambient",
     "RecalledMemory": "memory",
+    "Representation": "representation",
     "SchemaPolicy": "schema_policy",
     "SealedStore": "sealing",
     "SealingKeys": "sealing",
@@ -101,6 +110,12 @@ __all__ = [
     "ArtifactStore",
     "BudgetAccount",
     "CancellationToken",
+    "FinishedSend",
+    "FoldDesk",
+    "FoldResult",
+    "FoldStrategy",
+    "FoldTask",
+    "FoldedPart",
     "ForkPoint",
     "Head",
     "HookContext",
@@ -129,6 +144,7 @@ __all__ = [
     "PromptSource",
     "RealAmbient",
     "RecalledMemory",
+    "Representation",
     "SchemaPolicy",
     "SealedStore",
     "SealingKeys",
