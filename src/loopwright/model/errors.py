@@ -22,6 +22,7 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── ExportFileError              export.refused   (archive)
     │   ├── ForkPositionError            session.fork_position   (archive)
     │   ├── SessionReferencedError       session.referenced   (archive)
+    │   ├── MemoryRefusedError           memory.refused   (archive)
     │   └── LoopClosedError              loop.closed
     ├── RetryLaterError                  wait and try again
     │   ├── SessionBusyError             session.busy
@@ -30,6 +31,7 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── InboxMovedError              session.inbox_moved
     │   ├── SessionLeftError             session.left
     │   ├── AgentUnavailableError        agent.unavailable
+    │   ├── BudgetRefusedError           budget.refused
     │   ├── StoreUnavailableError        store.unavailable
     │   └── StoreFullError               store.full
     ├── StoreError                       look after the database
@@ -256,6 +258,22 @@ class AgentUnavailableError(RetryLaterError):
             what = f"belongs to agent {agent_name!r}; this loop runs {here}"
             todo = "open a loop with AgentLoopConfig(agent_name=...)"
         super().__init__(f"session {session_id!r} {what}; {todo}")
+
+
+class BudgetRefusedError(RetryLaterError):
+    """An account has not enough left for what was to be held; nothing was written. Amounts are nanodollars (1e-9 USD)."""
+
+    code = "budget.refused"
+
+    def __init__(self, key: str, *, limit: int, spent: int, held: int, asked: int) -> None:
+        self.key = key
+        self.limit = limit
+        self.spent = spent
+        self.held = held
+        self.asked = asked
+        there = f"{spent / 1e9:.6f} USD spent and {held / 1e9:.6f} USD held of {limit / 1e9:.6f} USD"
+        todo = "nothing was written; wait until what is held was settled, or raise the limit"
+        super().__init__(f"budget {key!r} has {there}, so {asked / 1e9:.6f} USD cannot be held; {todo}")
 
 
 class StoreUnavailableError(RetryLaterError):

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from .cancellation import CancellationToken
     from .hook import HookContext
     from .hook_points import HookDirective, HookPoint
+    from .ledger import BudgetAccount, Ledger
     from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
+    from .memory import MemoryProvider, MemorySnapshot, RecalledMemory
+    from .memory_index import MemoryEntry, MemoryHit, MemoryIndex
     from .note_book import NoteBook, SessionLists, TodoList
     from .prompt_source import PromptProblem, PromptSections, PromptSource
     from .schema_policy import SchemaPolicy
@@ -35,6 +38,7 @@ _HOME = {
     "Ambient": "ambient",
     "Artifact": "artifact",
     "ArtifactStore": "artifact",
+    "BudgetAccount": "ledger",
     "CancellationToken": "cancellation",
     "ForkPoint": "store",
     "Head": "store",
@@ -47,6 +51,12 @@ _HOME = {
     "LLMResponse": "llm",
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
+    "Ledger": "ledger",
+    "MemoryEntry": "memory_index",
+    "MemoryHit": "memory_index",
+    "MemoryIndex": "memory_index",
+    "MemoryProvider": "memory",
+    "MemorySnapshot": "memory",
     "LoadedSkill": "skill_source",
     "NewSession": "store",
     "NoteBook": "note_book",
@@ -55,6 +65,7 @@ _HOME = {
     "PromptSections": "prompt_source",
     "PromptSource": "prompt_source",
     "RealAmbient": "ambient",
+    "RecalledMemory": "memory",
     "SchemaPolicy": "schema_policy",
     "SealedStore": "sealing",
     "SealingKeys": "sealing",
@@ -85,6 +96,7 @@ __all__ = [
     "Ambient",
     "Artifact",
     "ArtifactStore",
+    "BudgetAccount",
     "CancellationToken",
     "ForkPoint",
     "Head",
@@ -97,7 +109,13 @@ __all__ = [
     "LLMResponse",
     "LLMService",
     "LLMStreamChunk",
+    "Ledger",
     "LoadedSkill",
+    "MemoryEntry",
+    "MemoryHit",
+    "MemoryIndex",
+    "MemoryProvider",
+    "MemorySnapshot",
     "NewSession",
     "NoteBook",
     "OnCommit",
@@ -105,6 +123,7 @@ __all__ = [
     "PromptSections",
     "PromptSource",
     "RealAmbient",
+    "RecalledMemory",
     "SchemaPolicy",
     "SealedStore",
     "SealingKeys",

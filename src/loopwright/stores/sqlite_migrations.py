@@ -1,7 +1,7 @@
 """Migrations on SQLite: what a file still lacks, as the exact script, and running it.
 
 Owns: the list of migrations, reading and writing `lw_schema`, the order of steps. Must not know: how a file is opened.
-Read next: `migration.py`, then `sqlite_statements.py` for the tables as a new file gets them.
+Read next: `migration.py`, then `sqlite_tables.py` for the tables as a new file gets them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import apsw
 
 from . import migration
 from .migration import Migration, SchemaGap, SchemaStep, SchemaWords, check_known, gap_between, left_of
-from .sqlite_statements import DDL, SCHEMA_VERSION
+from .sqlite_statements import SCHEMA_VERSION
+from .sqlite_tables import DDL
 
 MIGRATIONS: Final = (
     Migration(
@@ -46,6 +47,7 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
+    Migration(version=4),  # tables only, which are made where they are missing
 )
 """In order. A new version is one entry here, the same columns in `DDL`, and `SCHEMA_VERSION`."""
 
