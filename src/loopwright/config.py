@@ -14,6 +14,7 @@ from msgspec import Struct
 from .core.retry import LLMRetryPolicy
 from .core.settings import type_problems
 from .model.errors import ConfigError
+from .model.notes import NotesPolicy
 
 __all__ = ["AgentLoopConfig", "LLMRetryPolicy", "WorkerSettings"]
 
@@ -47,6 +48,12 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     within. None: nothing is folded before a provider refuses the window as too long."""
     fold_timeout_s: float = 120.0
     """How long one fold may take."""
+    notes: NotesPolicy = NotesPolicy()
+    """Bounds of the notes that a model keeps."""
+    memory_budget_tokens: int = 1500
+    """What recalled memory may add to a request; kept free in `context_budget_tokens` where a loop has a memory."""
+    memory_timeout_s: float = 5.0
+    """How long a send waits for what memory recalls."""
     stream: bool = True
     """Ask services that can for a stream; replies are the same."""
     retry: LLMRetryPolicy = LLMRetryPolicy()
@@ -144,6 +151,8 @@ _POSITIVE = (
     "tool_timeout_s",
     "tool_output_limit",
     "fold_timeout_s",
+    "memory_budget_tokens",
+    "memory_timeout_s",
     "lease_ttl_s",
     "loop_stall_s",
     "checkpoint_every",

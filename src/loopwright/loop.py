@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .forms import OutputSchema
     from .model.events import AgentEvent
     from .ports.fold import FoldStrategy
+    from .ports.memory import MemoryProvider
     from .ports.prompt_source import PromptSource
     from .ports.representation import Representation
     from .ports.store_admin import SessionStore
@@ -94,6 +95,7 @@ class StatefulAgentLoop(SessionReading):
         representation: Representation | None = None,
         fold: FoldStrategy | None = None,
         prompt_source: PromptSource | None = None,
+        memory: MemoryProvider | Sequence[MemoryProvider] | None = None,
         schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
         durability: Durability = "barrier",
         ambient: Ambient | None = None,
@@ -104,7 +106,8 @@ class StatefulAgentLoop(SessionReading):
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
         `tools`: functions, definitions or a registry. `representation`: how finished sends are shown, by default verbatim.
         `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `prompt_source`: what of the
-        instructions stands in files (`PromptFiles`). `ambient`: clock, ids and randomness, for tests.
+        instructions stands in files (`PromptFiles`). `memory`: what is recalled for a send and told of its end (`StoreMemory`);
+        one provider or several. `ambient`: clock, ids and randomness, for tests.
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
         if config is not None and not isinstance(config, AgentLoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -117,8 +120,8 @@ class StatefulAgentLoop(SessionReading):
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
         service: LLMService = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
         settings = config or AgentLoopConfig()
-        given = {"representation": representation, "fold": fold, "prompt_source": prompt_source}
-        context = forms.context_parts(**given) if any(given.values()) else None
+        given = {"representation": representation, "fold": fold, "prompt_source": prompt_source, "memory": memory}
+        context = None if all([part is None for part in given.values()]) else forms.context_parts(**given)
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
         wait_s = max(BUSY_WAIT_S, settings.lease_ttl_s)
         self._store = store or open_store(
@@ -136,7 +139,9 @@ class StatefulAgentLoop(SessionReading):
                 max_continuations=settings.max_continuations,
                 max_corrections=settings.max_corrections,
                 validate=_validate,
-                fold=FoldPolicy() if fold is None else forms.fold_policy(fold),
+                fold=FoldPolicy(notes_chars=settings.notes.inject_max_chars)
+                if context is None
+                else forms.fold_policy(fold, settings, remembers=bool(context.memory)),
             ),
             context=context,
             own_fold=_own_fold,

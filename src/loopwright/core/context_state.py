@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
 
+from ..late import Late
 from ..model.context_records import (
     CostReserved,
     CostSettled,
@@ -30,6 +31,11 @@ from ..model.records import Record
 from ..model.usage import Usage
 from .estimate import message_tokens, text_tokens, tool_tokens
 from .state import State
+
+if TYPE_CHECKING:
+    from . import note_rules
+else:
+    note_rules = Late("loopwright.core.note_rules")
 
 LONGEST_WAIT = 32
 """Replies that pass before a fold is tried again, at most."""
@@ -50,7 +56,7 @@ class ContextFacts(Struct):
     """Replies to come before a fold is tried again."""
     fold_usage: Usage = Usage()
     """Of all folds of this session, part of its usage."""
-    notes: list[Note] = field(default_factory=lambda: [])
+    notes: tuple[Note, ...] = ()
     """Oldest first."""
     todo: tuple[TodoItem, ...] = ()
     model: str = ""
@@ -177,16 +183,8 @@ def _spent_on_fold(state: State, usage: Usage) -> None:
 
 def _note(state: State, record: NoteWritten, at: float) -> None:
     facts = of(state)
-    place = next((i for i, note in enumerate(facts.notes) if note.note_id == record.note_id), None)
-    if record.content is None:
-        if place is not None:
-            del facts.notes[place]
-        return
-    note = Note(record.note_id, record.content, record.pinned)
-    if place is None:
-        facts.notes.append(note)
-    else:
-        facts.notes[place] = note
+    change = note_rules.NoteChange(record.note_id, record.content, record.pinned)
+    facts.notes = note_rules.with_change(facts.notes, change)
 
 
 def _todo(state: State, record: TodoWritten, at: float) -> None:

@@ -6,6 +6,7 @@ Read next: `model_call.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +17,7 @@ from ..core.pairing import problem
 from ..late import Late
 from ..model.errors import HookFailedError
 from ..model.event_types import AgentEventType
-from ..model.messages import AssistantMessage, TextPart
+from ..model.messages import AssistantMessage, Message, TextPart
 from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome
 from ..ports.llm import LLMRequest, LLMResponse
 from .model_call import CallStopped, ModelCall, NoReply, code_of
@@ -25,9 +26,11 @@ from .running import RunContext, base_prompt
 if TYPE_CHECKING:
     from ..core import calls
     from ..ports import hook
+    from . import tail
 else:
     calls = Late("loopwright.core.calls")
     hook = Late("loopwright.ports.hook")
+    tail = Late("loopwright.engine.tail")
 
 NO_SUMMARY = "(no summary was given)"
 
@@ -82,6 +85,8 @@ class ModelTurn:
                 return TurnSkipped()
         if given is not None:
             return await self._reply(given, ())
+        if self._has_tail():
+            request = await tail.with_tail(run, request)
         call = ModelCall(
             run.kernel, run.session_id, request, round_index=self.step.round, window_tokens=run.state.tokens
         )
@@ -92,6 +97,11 @@ class ModelTurn:
             kind: Outcome = "degraded" if outcome.degraded else "failed"
             return TurnFailed(outcome.error, code_of(outcome.error), kind, outcome.attempts, outcome.failures)
         return await self._reply(outcome.response, outcome.failures)
+
+    def _has_tail(self) -> bool:
+        """True when something may be said behind the window."""
+        given, facts = self.run.kernel.context, self.run.state.facts.context
+        return (given is not None and bool(given.memory)) or (facts is not None and bool(facts.notes or facts.todo))
 
     def _request(self) -> LLMRequest:
         run, state = self.run, self.run.state
@@ -112,11 +122,11 @@ class ModelTurn:
         )
 
     async def _hooked(self, request: LLMRequest) -> tuple[LLMRequest, LLMResponse | None, bool]:
-        run = self.run
+        run, window = self.run, self.run.window()
         context = hook.LLMBeforeContext(
             session_id=run.session_id,
             round_index=self.step.round,
-            messages=list(run.window()),
+            messages=list(window),
             system_prompt=request.system_prompt,
             tools=list(run.specs()),
             model=request.model,
@@ -142,6 +152,7 @@ class ModelTurn:
             max_output_tokens=context.max_output_tokens,
             temperature=context.temperature,
             extra=context.extra,
+            stable=_unchanged(window, context.messages),
         )
         return edited, None, False
 
@@ -172,6 +183,16 @@ class ModelTurn:
             wrap_up=self.step.wrap_up,
         )
         return Reply(added, failures)
+
+
+def _unchanged(window: Sequence[Message], edited: Sequence[Message]) -> int | None:
+    """How many leading messages the next request brings back; None for all of `edited`."""
+    same = 0
+    for before, now in zip(window, edited, strict=False):
+        if before is not now and before != now:
+            break
+        same += 1
+    return None if same == len(edited) else same
 
 
 def _hooks_fault(what: str) -> HookFailedError:

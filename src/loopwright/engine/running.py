@@ -28,6 +28,7 @@ from .kernel import Kernel
 if TYPE_CHECKING:
     from ..core import window as windows
     from ..ports import hook
+    from .session_lists import Draft, Written
 else:
     windows = Late("loopwright.core.window")
     hook = Late("loopwright.ports.hook")
@@ -38,7 +39,7 @@ _log = logging.getLogger("loopwright.run")
 class RunContext:
     """One run of one send."""
 
-    __slots__ = ("_specs", "allowed", "journal", "kernel", "round", "token", "tools")
+    __slots__ = ("_specs", "allowed", "drafted", "journal", "kernel", "recalled", "round", "token", "tools")
 
     def __init__(self, kernel: Kernel, journal: Journal, token: CancellationToken, tools: ToolSource) -> None:
         self.kernel = kernel
@@ -46,6 +47,10 @@ class RunContext:
         self.token = token
         self.tools = tools
         self.round = 0
+        self.recalled: tuple[str, ...] | None = None
+        """What memory says to this send; None before it was asked."""
+        self.drafted: list[tuple[Draft, Written]] = []
+        """What calls wrote to notes and the todo list and is not stored yet, in the order of writing."""
         names = self.send.start.tools
         self.allowed: frozenset[str] | None = None if names is None else frozenset(names)
         self._specs: tuple[ToolSpec, ...] | None = None
