@@ -121,7 +121,7 @@ class StatefulAgentLoop(SessionReading):
         service: LLMService = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
         settings = config or AgentLoopConfig()
         given = {"representation": representation, "fold": fold, "prompt_source": prompt_source, "memory": memory}
-        context = None if all([part is None for part in given.values()]) else forms.context_parts(**given)
+        context = None if all(part is None for part in given.values()) else forms.context_parts(**given)
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
         wait_s = max(BUSY_WAIT_S, settings.lease_ttl_s)
         self._store = store or open_store(
