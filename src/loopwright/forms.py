@@ -11,24 +11,27 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from msgspec.structs import replace
 
+from .config import AgentLoopConfig, has_cost_budget
 from .core.decide import FoldPolicy
 from .late import Late
 from .model.errors import ConfigError
 from .model.specs import StructuredOutputSpec
+from .ports.prices import Prices
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 
 if TYPE_CHECKING:
-    from .config import AgentLoopConfig
     from .engine import context_parts as parts
     from .engine.context_parts import ContextParts
     from .ports.fold import FoldStrategy
     from .ports.memory import MemoryProvider
     from .tools import registry, signature, validation
+    from .transports import published_prices
 else:
     parts = Late("loopwright.engine.context_parts")
     registry = Late("loopwright.tools.registry")
     signature = Late("loopwright.tools.signature")
     validation = Late("loopwright.tools.validation")
+    published_prices = Late("loopwright.transports.published_prices")
 
 OutputSchema = StructuredOutputSpec | dict[str, Any] | type
 
@@ -49,6 +52,19 @@ def source_of_tools(tools: ToolSource | Iterable[ToolDefinition | Callable[..., 
         )
     given = _each(tools)
     return registry.ToolRegistry.of(*given) if given else NoTools()
+
+
+def source_of_prices(prices: Prices | str | None, config: AgentLoopConfig) -> Prices | None:
+    """What says what calls cost. Raises `ConfigError`, for "auto" `ImportError` that names the extra."""
+    if prices is None:
+        if has_cost_budget(config):
+            raise ConfigError('a budget of money needs the price of calls: give the loop prices="auto" or a PriceTable')
+        return None
+    if prices == "auto":
+        return published_prices.PublishedPrices()
+    if isinstance(prices, str) or not callable(getattr(prices, "cost", None)):
+        raise ConfigError(f'prices must be "auto" or have cost(), as PriceTable has, not {prices!r}')
+    return prices
 
 
 def _each(tools: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """Frames around text that goes to a model as a record: what stands inside cannot end or forge one.
 
 Owns: the words of all frames, and how text is made harmless. Must not know: who frames what.
-Read next: `request_tail.py`, `../prompts/fold_note.md`.
+Read next: `request_tail.py`, `../prompts/finished_send.md`, `../prompts/fold_note.md`.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .memory import MemoryProvider, MemorySnapshot, RecalledMemory
     from .memory_index import MemoryEntry, MemoryHit, MemoryIndex
     from .note_book import NoteBook, SessionLists, TodoList
+    from .prices import Prices
     from .prompt_source import PromptProblem, PromptSections, PromptSource
     from .schema_policy import SchemaPolicy
     from .sealing import SealedStore, SealingKeys
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .store_admin import SessionStore, StoreAdmin
     from .store_transfer import StoreTransfer
     from .store_upkeep import StoreUpkeep
-    from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
+    from .tool import InputNeeded, OutputSlice, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
     from .transaction_work import OnCommit, TransactionCursor, TransactionHost
     from .wake_source import WakeSource
 
@@ -52,15 +53,17 @@ _HOME = {
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
     "Ledger": "ledger",
+    "LoadedSkill": "skill_source",
     "MemoryEntry": "memory_index",
     "MemoryHit": "memory_index",
     "MemoryIndex": "memory_index",
     "MemoryProvider": "memory",
     "MemorySnapshot": "memory",
-    "LoadedSkill": "skill_source",
     "NewSession": "store",
     "NoteBook": "note_book",
     "OnCommit": "transaction_work",
+    "Prices": "prices",
+    "OutputSlice": "tool",
     "PromptProblem": "prompt_source",
     "PromptSections": "prompt_source",
     "PromptSource": "prompt_source",
@@ -119,6 +122,8 @@ __all__ = [
     "NewSession",
     "NoteBook",
     "OnCommit",
+    "OutputSlice",
+    "Prices",
     "PromptProblem",
     "PromptSections",
     "PromptSource",

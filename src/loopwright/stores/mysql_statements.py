@@ -88,7 +88,7 @@ class MysqlStatements(Struct, frozen=True):
         "UPDATE lw_sessions SET position = $1, window_start = $2, checkpoint = $3, epoch = $4, owner = $5, token = $6,"
         " inbox_seq = $7, takeovers = $8, title = $9, min_format = $10, status = $11, updated_at = $12, sends = $13,"
         " input_tokens = $14, output_tokens = $15, cached_tokens = $16, cache_write_tokens = $17, reasoning_tokens = $18,"
-        " calls = $19, estimated = $20 WHERE `key` = $21"
+        " calls = $19, estimated = $20, nanodollars = $21, unpriced_calls = $22 WHERE `key` = $23"
     )
     ORPHAN: str = "UPDATE lw_sessions SET parent_id = NULL WHERE `key` = $1"
     REBASE: str = "UPDATE lw_sessions SET base_id = $1, base_position = $2 WHERE `key` = $3"

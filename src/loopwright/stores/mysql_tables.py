@@ -43,6 +43,8 @@ CREATE TABLE IF NOT EXISTS lw_sessions (
     reasoning_tokens BIGINT NOT NULL DEFAULT 0,
     calls BIGINT NOT NULL DEFAULT 0,
     estimated INT NOT NULL DEFAULT 0,
+    nanodollars BIGINT NOT NULL DEFAULT 0,
+    unpriced_calls BIGINT NOT NULL DEFAULT 0,
     min_format INT NOT NULL,
     agent_name VARCHAR(700) NOT NULL,
     kind VARCHAR(255) NOT NULL,
@@ -185,7 +187,20 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
-    Migration(version=4),  # tables only, which are made where they are missing
+    # Beside these columns there are new tables, which are made where they are missing.
+    Migration(
+        version=4,
+        before=(
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN nanodollars BIGINT NOT NULL DEFAULT 0",
+                _HAS.format("lw_sessions", "nanodollars"),
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN unpriced_calls BIGINT NOT NULL DEFAULT 0",
+                _HAS.format("lw_sessions", "unpriced_calls"),
+            ),
+        ),
+    ),
 )
 """In order. A new version is one entry here, the same columns in the tables above, and the version of both."""
 

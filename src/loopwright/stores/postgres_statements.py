@@ -27,10 +27,10 @@ WITH asked AS (
     SELECT * FROM unnest(
         $2::text[], $3::bigint[], $4::bigint[], $5::bytea[], $6::integer[], $7::bigint[], $8::integer[], $9::text[],
         $10::double precision[], $11::integer[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
-        $17::bigint[], $18::bigint[], $19::integer[], $20::integer[]
+        $17::bigint[], $18::bigint[], $19::integer[], $20::bigint[], $21::bigint[], $22::integer[]
     ) AS a (
         session_id, expect, epoch, token, release, if_inbox, n, status, at, clears, sends, input_tokens, output_tokens,
-        cached_tokens, cache_write_tokens, reasoning_tokens, calls, estimated, held
+        cached_tokens, cache_write_tokens, reasoning_tokens, calls, estimated, nanodollars, unpriced_calls, held
     )
 ),
 locked AS (
@@ -48,13 +48,14 @@ moved AS (
         cached_tokens = s.cached_tokens + l.cached_tokens,
         cache_write_tokens = s.cache_write_tokens + l.cache_write_tokens,
         reasoning_tokens = s.reasoning_tokens + l.reasoning_tokens, calls = s.calls + l.calls,
-        estimated = s.estimated | l.estimated
+        estimated = s.estimated | l.estimated, nanodollars = s.nanodollars + l.nanodollars,
+        unpriced_calls = s.unpriced_calls + l.unpriced_calls
     FROM locked AS l WHERE s.key = l.key
     RETURNING s.session_id, s.key, l.expect, s.position, s.epoch, s.inbox_seq, s.takeovers
 ),
 written AS (
     INSERT INTO lw_records SELECT m.key, m.expect + r.n, r.kind, r.version, r.at, r.body
-    FROM unnest($21::text[], $22::bigint[], $23::text[], $24::integer[], $25::double precision[], $26::bytea[])
+    FROM unnest($23::text[], $24::bigint[], $25::text[], $26::integer[], $27::double precision[], $28::bytea[])
         AS r (session_id, n, kind, version, at, body)
     JOIN moved AS m ON m.session_id = r.session_id
 )
@@ -117,7 +118,7 @@ class PostgresStatements(Struct, frozen=True):
         "UPDATE lw_sessions SET position = $1, window_start = $2, checkpoint = $3, epoch = $4, owner = $5, token = $6,"
         " inbox_seq = $7, takeovers = $8, title = $9, min_format = $10, status = $11, updated_at = $12, sends = $13,"
         " input_tokens = $14, output_tokens = $15, cached_tokens = $16, cache_write_tokens = $17, reasoning_tokens = $18,"
-        " calls = $19, estimated = $20 WHERE key = $21"
+        " calls = $19, estimated = $20, nanodollars = $21, unpriced_calls = $22 WHERE key = $23"
     )
     ORPHAN: str = "UPDATE lw_sessions SET parent_id = NULL WHERE key = $1"
     REBASE: str = "UPDATE lw_sessions SET base_id = $1, base_position = $2 WHERE key = $3"

@@ -40,6 +40,8 @@ CREATE TABLE IF NOT EXISTS lw_sessions (
     reasoning_tokens bigint NOT NULL DEFAULT 0,
     calls bigint NOT NULL DEFAULT 0,
     estimated integer NOT NULL DEFAULT 0,
+    nanodollars bigint NOT NULL DEFAULT 0,
+    unpriced_calls bigint NOT NULL DEFAULT 0,
     min_format integer NOT NULL,
     agent_name text COLLATE "C" NOT NULL,
     kind text NOT NULL,
@@ -161,7 +163,20 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
-    Migration(version=4),  # tables only, which are made where they are missing
+    # Beside these columns there are new tables, which are made where they are missing.
+    Migration(
+        version=4,
+        before=(
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN nanodollars bigint NOT NULL DEFAULT 0",
+                _HAS.format("lw_sessions", "nanodollars"),
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN unpriced_calls bigint NOT NULL DEFAULT 0",
+                _HAS.format("lw_sessions", "unpriced_calls"),
+            ),
+        ),
+    ),
 )
 """In order. A new version is one entry here, the same columns in the tables above, and the version of both."""
 

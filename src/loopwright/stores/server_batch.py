@@ -438,8 +438,7 @@ def _nobody_knows(_: str) -> float:
 
 
 def _counts(head: Head) -> tuple[Any, ...]:
-    usage = structs.astuple(head.usage)
-    return (*usage[:-1], int(head.usage.estimated))
+    return tuple([int(count) for count in structs.astuple(head.usage)])
 
 
 def moved_row(key: int, one: SessionData) -> tuple[Any, ...]:

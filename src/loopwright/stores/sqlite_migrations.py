@@ -47,7 +47,20 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
-    Migration(version=4),  # tables only, which are made where they are missing
+    # Beside these columns there are new tables, which are made where they are missing.
+    Migration(
+        version=4,
+        before=(
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN nanodollars INTEGER NOT NULL DEFAULT 0",
+                "SELECT 1 FROM pragma_table_info('lw_sessions') WHERE name = 'nanodollars'",
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN unpriced_calls INTEGER NOT NULL DEFAULT 0",
+                "SELECT 1 FROM pragma_table_info('lw_sessions') WHERE name = 'unpriced_calls'",
+            ),
+        ),
+    ),
 )
 """In order. A new version is one entry here, the same columns in `DDL`, and `SCHEMA_VERSION`."""
 

@@ -26,7 +26,7 @@ SELECT 1 WHERE 25 = (
     )
 ) AND (SELECT max(version) FROM lw_schema) = 4
   AND NOT EXISTS (SELECT lw_schema.cleaned_at, lw_timers.paused, lw_artifacts.created_at, lw_sessions.base_id,
-        lw_sessions.base_position FROM lw_schema, lw_timers, lw_artifacts, lw_sessions LIMIT 0)
+        lw_sessions.base_position, lw_sessions.nanodollars, lw_sessions.unpriced_calls FROM lw_schema, lw_timers, lw_artifacts, lw_sessions LIMIT 0)
 """
 """Answers a row when every table, index, trigger and migrated column of this version is there; fails or answers none otherwise.
 
@@ -52,7 +52,8 @@ MOVE_AND_COUNT: Final = MOVE_HEAD.replace(
     " WHERE",
     ", sends = sends + ?9, input_tokens = input_tokens + ?10, output_tokens = output_tokens + ?11,"
     " cached_tokens = cached_tokens + ?12, cache_write_tokens = cache_write_tokens + ?13,"
-    " reasoning_tokens = reasoning_tokens + ?14, calls = calls + ?15, estimated = estimated | ?16 WHERE",
+    " reasoning_tokens = reasoning_tokens + ?14, calls = calls + ?15, estimated = estimated | ?16,"
+    " nanodollars = nanodollars + ?17, unpriced_calls = unpriced_calls + ?18 WHERE",
 )
 
 # What changes rarely; null leaves a column as it is.
@@ -363,8 +364,8 @@ ARTIFACTS_OF: Final = (
 RESTORE_SESSION: Final = (
     "INSERT INTO lw_sessions (session_id, position, window_start, checkpoint, epoch, inbox_seq, takeovers, agent_name,"
     " kind, parent_id, lifecycle, title, min_format, status, created_at, updated_at, sends, input_tokens, output_tokens,"
-    " cached_tokens, cache_write_tokens, reasoning_tokens, calls, estimated)"
-    f" SELECT {', '.join(f'?{n}' for n in range(1, 25))}"
+    " cached_tokens, cache_write_tokens, reasoning_tokens, calls, estimated, nanodollars, unpriced_calls)"
+    f" SELECT {', '.join(f'?{n}' for n in range(1, 27))}"
     " WHERE NOT EXISTS (SELECT 1 FROM lw_tombstones WHERE session_id = ?1)"
     " ON CONFLICT (session_id) DO NOTHING RETURNING key"
 )

@@ -49,6 +49,8 @@ CREATE TABLE IF NOT EXISTS lw_sessions (
     reasoning_tokens INTEGER NOT NULL DEFAULT 0,
     calls INTEGER NOT NULL DEFAULT 0,
     estimated INTEGER NOT NULL DEFAULT 0,
+    nanodollars INTEGER NOT NULL DEFAULT 0,
+    unpriced_calls INTEGER NOT NULL DEFAULT 0,
     min_format INTEGER NOT NULL,
     agent_name TEXT NOT NULL,
     kind TEXT NOT NULL,

@@ -113,7 +113,15 @@ changes = st.builds(
     status=st.sampled_from([None, "idle", "running", "waiting"]),
     window_start=st.sampled_from([None, 0, 1]),
     sends=st.integers(0, 2),
-    usage=st.builds(Usage, st.integers(0, 9), st.integers(0, 9), calls=st.integers(0, 1), estimated=st.booleans()),
+    usage=st.builds(
+        Usage,
+        st.integers(0, 9),
+        st.integers(0, 9),
+        calls=st.integers(0, 1),
+        estimated=st.booleans(),
+        nanodollars=st.integers(0, 9),
+        unpriced_calls=st.integers(0, 1),
+    ),
     progress=st.booleans(),
     title=st.sampled_from([None, "T"]),
 )

@@ -89,6 +89,8 @@ def test_a_whole_file_is_seen_at_a_glance_and_anything_missing_is_not_overlooked
         ("column", "lw_artifacts.created_at"),
         ("column", "lw_sessions.base_id"),
         ("column", "lw_sessions.base_position"),
+        ("column", "lw_sessions.nanodollars"),
+        ("column", "lw_sessions.unpriced_calls"),
     ]
     assert len(migrated) == sum(len(one.before) for one in MIGRATIONS), "each migrated column has its case here"
     for kind, name in [*objects, *migrated, ("version", "1"), ("version", "9")]:
