@@ -153,7 +153,7 @@ class StatefulAgentLoop(SessionReading):
                 else forms.fold_policy(fold, settings, remembers=bool(context.memory)),
             ),
             context=context,
-            own_fold=_own_fold,
+            own_fold=lambda: summary_fold.LLMSummaryFold(),
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
             prices=list_of_prices,
         )
@@ -493,10 +493,6 @@ def _usable_model(where: str, service: LLMService) -> LLMService:
 def _source_of_stop(stop: Stop) -> Stop:
     """Before anything is accepted: what cannot stop a run is an error and not silence."""
     return stop if stop is None else CancellationToken.from_any(stop)
-
-
-def _own_fold() -> FoldStrategy:
-    return summary_fold.LLMSummaryFold()
 
 
 def _validate(schema: dict[str, Any], value: Any) -> str | None:
