@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..model.codec import decode_record
+from ..model.context_records import NoteWritten, TodoWritten
 from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
@@ -32,6 +33,9 @@ from ..ports.store import StoredRecord
 
 _DROPPED = (AttemptFailed, RunResumed, StateCheckpointed, ChainLinked)
 _OF_A_CALL = (ToolStarted, ToolFinished, ToolAbandoned, QuestionAsked, QuestionAnswered)
+_OF_A_RESULT = (NoteWritten, TodoWritten)
+"""Written with the result that comes next."""
+_NOTE = re.compile(r"\bn[0-9a-f]{6,64}\b")
 _ARTIFACT = re.compile(r"art_[0-9a-f]{32}")
 _FIELDS = frozenset(
     {
@@ -54,7 +58,8 @@ def canonical(records: Iterable[Record | StoredRecord]) -> list[str]:
     """One line of text a record; two journals that mean the same give equal lists.
 
     Dropped: ids, times, keys, usage, failed attempts, notes of recovery, checkpoints, links. Calls are named `1.0` (first reply
-    with calls, first call in it), artifacts `artifact-1`. The records of a batch stand in call order, pauses behind them.
+    with calls, first call in it), artifacts `artifact-1`, notes whose id is made from a key `note-1.0`. The records of a batch stand in
+    call order, pauses behind them.
     """
     reading = _Reading()
     for given in records:
@@ -75,13 +80,20 @@ class _Reading:
         """Index of each call of the open batch by its id."""
         self._questions: dict[str, str] = {}
         self._artifacts: dict[str, str] = {}
+        self._notes: dict[str, str] = {}
+        self._riding: list[NoteWritten | TodoWritten] = []
         self._batch: list[tuple[int, str]] = []
         self._behind: list[str] = []
         self._open = 0
 
     def take(self, record: Record) -> None:
         """Adds one record."""
+        if isinstance(record, _OF_A_RESULT) and self._open > 0:
+            self._riding.append(record)
+            return
         if isinstance(record, _OF_A_CALL):
+            if isinstance(record, ToolFinished):
+                self._batch += self._ridden(record)
             index, line = self._of_call(record)
             self._batch.append((index, line))
             if isinstance(record, ToolFinished):
@@ -105,6 +117,17 @@ class _Reading:
         self.lines += [line for _, line in sorted(self._batch, key=lambda entry: entry[0])]
         self.lines += self._behind
         self._batch, self._behind, self._open = [], [], 0
+
+    def _ridden(self, result: ToolFinished) -> list[tuple[int, str]]:
+        """What was written with a result; its new notes get their names."""
+        index = self._calls.get(result.call_id, -1)
+        for record in self._riding:
+            if isinstance(record, NoteWritten) and _NOTE.fullmatch(record.note_id):
+                if result.key.startswith(record.note_id[1:]):
+                    self._notes.setdefault(record.note_id, f"note-{self._replies}.{index}")
+        lines = [(index, self._line(record)) for record in self._riding]
+        self._riding = []
+        return lines
 
     def _of_call(
         self, record: ToolStarted | ToolFinished | ToolAbandoned | QuestionAsked | QuestionAnswered
@@ -131,6 +154,7 @@ class _Reading:
             if part.get("type") == "tool_call":
                 part["id"] = f"{self._replies}.{self._calls.get(part['id'], -1)}"
         text = json.dumps(shown, ensure_ascii=False, sort_keys=True)
+        text = _NOTE.sub(lambda found: self._notes.get(found[0], found[0]), text) if self._notes else text
         return f"{kind}{call} {_ARTIFACT.sub(self._artifact, text)}"
 
     def _artifact(self, found: re.Match[str]) -> str:
