@@ -158,7 +158,9 @@ async def test_a_provider_that_fails_changes_nothing_but_an_event(stage: Stage, 
     assert [(data.phase, data.error_type) for data in data_of(listener, "memory_failed")] == [("recall", error_type)]
     assert "Ann likes tea." in tail_of(model.requests[0])[0]
     plain = await stage.loop(llm=model).send("What does Ann like?")
-    kinds = [[type(record) for record in await stage.records(loop, sid)] for sid in (result.session_id, plain.session_id)]
+    kinds = [
+        [type(record) for record in await stage.records(loop, sid)] for sid in (result.session_id, plain.session_id)
+    ]
     assert kinds[0] == kinds[1]
 
 
@@ -270,7 +272,9 @@ async def test_a_send_never_waits_for_what_is_remembered_and_closing_does(stage:
 
 
 @pytest.mark.parametrize("error", [OSError("disk"), SystemExit(1), asyncio.CancelledError()])
-async def test_what_cannot_be_remembered_is_an_event_and_the_session_goes_on(stage: Stage, error: BaseException) -> None:
+async def test_what_cannot_be_remembered_is_an_event_and_the_session_goes_on(
+    stage: Stage, error: BaseException
+) -> None:
     def fails() -> None:
         raise error
 

@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.scenario.conftest import Counting, Listener, Stage
@@ -50,7 +49,9 @@ async def written(stage: Stage, loop: StatefulAgentLoop, sid: str) -> list[Any]:
 
 
 async def test_notes_and_todo_list_stand_behind_each_window_in_any_process(stage: Stage) -> None:
-    model = stage.model(adds("The port is 8080."), plans(("build", "done"), ("ship", "pending")), "Started.", "Going on.")
+    model = stage.model(
+        adds("The port is 8080."), plans(("build", "done"), ("ship", "pending")), "Started.", "Going on."
+    )
     loop = stage.loop(llm=model, tools=TOOLS)
     result = await loop.send("go")
     assert [len(tail_of(request)) for request in model.requests] == [0, 1, 2]
@@ -166,7 +167,11 @@ async def test_a_note_and_work_in_the_transaction_are_stored_together_or_not_at_
 async def test_a_stored_todo_list_is_told_with_its_counts(stage: Stage) -> None:
     bus, listener = AgentEventBus(), Listener()
     bus.subscribe(listener)
-    steps = [plans(("a", "done"), ("b", "done"), ("c", "pending")), plans(("x", "bad status")), calls(("todo", {"items": []}))]
+    steps = [
+        plans(("a", "done"), ("b", "done"), ("c", "pending")),
+        plans(("x", "bad status")),
+        calls(("todo", {"items": []})),
+    ]
     await stage.loop(*steps, "Ok.", tools=TOOLS, event_bus=bus).send("go")
     told = [event.data for event in listener.events if event.type.value == "todo_updated"]
     assert [data.counts for data in told] == [{"done": 2, "pending": 1}, {}]  # type: ignore[union-attr]

@@ -52,9 +52,7 @@ def test_the_same_lists_are_the_same_bytes_in_a_fixed_order(
     assert both[0] == both[1]
     order = [message.text[1:].partition(">")[0] for message in both[0]]
     assert order == [
-        tag
-        for tag, given_ in (("recalled_memory", lines), ("session_notes", notes), ("todo_list", items))
-        if given_
+        tag for tag, given_ in (("recalled_memory", lines), ("session_notes", notes), ("todo_list", items)) if given_
     ]
 
 
