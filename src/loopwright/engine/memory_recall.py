@@ -83,7 +83,8 @@ def _texts(found: Any, budget: int) -> Sequence[str]:
     if not isinstance(found, Sequence) or isinstance(found, str | bytes):
         raise TypeError(f"recall() must answer a sequence of RecalledMemory, not {type(found).__name__}")
     texts: list[str] = []
-    for one in found[:MOST]:
+    items: Sequence[Any] = found
+    for one in items[:MOST]:
         if not isinstance(one, RecalledMemory) or not isinstance(one.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"recall() must answer RecalledMemory with a text, not {type(one).__name__}")
         if text := _carried(one.text, budget).strip():
