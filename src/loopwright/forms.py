@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .engine.context_parts import ContextParts
     from .ports.fold import FoldStrategy
     from .ports.representation import Representation
+    from .ports.token_counter import TokenCounter
     from .tools import registry, signature, validation
 else:
     parts = Late("loopwright.engine.context_parts")
@@ -105,6 +106,10 @@ def fold_policy(fold: FoldStrategy) -> FoldPolicy:
     )
 
 
-def context_parts(representation: Representation | None, fold: FoldStrategy | None) -> ContextParts:
-    """The host's implementers, together."""
-    return parts.ContextParts(representation=representation, fold=fold)
+def context_parts(
+    representation: Representation | None, fold: FoldStrategy | None, counter: TokenCounter | None
+) -> ContextParts:
+    """The host's implementers, together. Raises: `ConfigError` for a counter that cannot count."""
+    if counter is not None and not hasattr(counter, "count"):
+        raise ConfigError(f"token_counter must have count(request, model=...); a {type(counter).__name__} has not")
+    return parts.ContextParts(representation=representation, fold=fold, counter=counter)

@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from .ports.fold import FoldStrategy
     from .ports.representation import Representation
     from .ports.store_admin import SessionStore
+    from .ports.token_counter import TokenCounter
     from .tools import validation
-    from .transports import service_factory
+    from .transports import service_factory, tiktoken_counter
 else:
     # Parts that only some loops need: the schema validator alone takes longer to load than everything else together.
     forms = Late("loopwright.forms")
@@ -67,6 +68,7 @@ else:
     worker = Late("loopwright.engine.worker")
     validation = Late("loopwright.tools.validation")
     service_factory = Late("loopwright.transports.service_factory")
+    tiktoken_counter = Late("loopwright.transports.tiktoken_counter")
 
 T = TypeVar("T")
 
@@ -93,6 +95,7 @@ class StatefulAgentLoop:
         event_bus: AgentEventBus | None = None,
         representation: Representation | None = None,
         fold: FoldStrategy | None = None,
+        token_counter: TokenCounter | None = None,
         schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
         durability: Durability = "barrier",
         ambient: Ambient | None = None,
@@ -102,7 +105,8 @@ class StatefulAgentLoop:
         `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`.
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
         `tools`: functions, definitions or a registry. `representation`: how finished sends are shown, by default verbatim.
-        `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `ambient`: clock, ids and randomness, for tests.
+        `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`.
+        `token_counter`: a tokenizer, by default tiktoken where it is installed (extra `tokens`). `ambient`: clock, ids and randomness, for tests.
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
         if config is not None and not isinstance(config, AgentLoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -134,8 +138,11 @@ class StatefulAgentLoop:
                 validate=_validate,
                 fold=FoldPolicy() if fold is None else forms.fold_policy(fold),
             ),
-            context=None if representation is None and fold is None else forms.context_parts(representation, fold),
+            context=None
+            if representation is None and fold is None and token_counter is None
+            else forms.context_parts(representation, fold, token_counter),
             own_fold=_own_fold,
+            own_counter=_own_counter,
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
         )
         self._admission = Admission(self._kernel)
@@ -463,6 +470,10 @@ def _source_of_stop(stop: Stop) -> Stop:
 
 def _own_fold() -> FoldStrategy:
     return summary_fold.LLMSummaryFold()
+
+
+def _own_counter() -> TokenCounter | None:
+    return tiktoken_counter.shared_counter()
 
 
 def _validate(schema: dict[str, Any], value: Any) -> str | None:

@@ -41,6 +41,10 @@ class ContextFacts(Struct):
     epoch: PromptEpochStarted | None = None
     epoch_tokens: int = 0
     """Estimated, of its instructions and tools."""
+    replied_epoch: int = 0
+    """Number of the epoch in which the newest reply came; 0 without one."""
+    replied_folds: int = 0
+    """`folds` as they were then."""
     through: int = 0
     """Everything that started before this position is folded; 0 when nothing is."""
     folds: int = 0

@@ -298,8 +298,12 @@ def _assistant_heard(state: State, record: AssistantMessageAdded, at: float) -> 
 def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
     _assistant_heard(state, record, at)
     state.facts.usage += record.usage
-    if (context := state.facts.context) is not None and context.fold_wait:
-        context.fold_wait -= 1
+    if (context := state.facts.context) is not None:
+        if context.fold_wait:
+            context.fold_wait -= 1
+        if context.epoch is not None:
+            context.replied_epoch = context.epoch.number
+        context.replied_folds = context.folds
     send = state.facts.send
     if send is None:
         return

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ..ports.fold import FoldStrategy
 from ..ports.representation import Representation
+from ..ports.token_counter import TokenCounter
 
 
 class ContextParts(Struct, frozen=True, kw_only=True):
@@ -17,3 +18,4 @@ class ContextParts(Struct, frozen=True, kw_only=True):
 
     representation: Representation | None = None
     fold: FoldStrategy | None = None
+    counter: TokenCounter | None = None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .store_admin import SessionStore, StoreAdmin
     from .store_transfer import StoreTransfer
     from .store_upkeep import StoreUpkeep
+    from .token_counter import TokenCounter
     from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
     from .transaction_work import OnCommit, TransactionCursor, TransactionHost
     from .wake_source import WakeSource
@@ -59,6 +60,7 @@ _HOME = {
     "StoreAdmin": "store_admin",
     "StoreTransfer": "store_transfer",
     "StoreUpkeep": "store_upkeep",
+    "TokenCounter": "token_counter",
     "ToolContext": "tool",
     "ToolDefinition": "tool",
     "ToolSource": "tool",
@@ -100,6 +102,7 @@ __all__ = [
     "StoreAdmin",
     "StoreTransfer",
     "StoreUpkeep",
+    "TokenCounter",
     "ToolContext",
     "ToolDefinition",
     "ToolSource",

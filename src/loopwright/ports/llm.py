@@ -34,6 +34,10 @@ class LLMRequest(Struct, frozen=True, gc=False, kw_only=True):
     temperature: float | None = None
     """None is not sent: newer models refuse the field."""
     response_format: StructuredOutputSpec | None = None
+    stable: int | None = None
+    """How many leading `messages` the next request brings back unchanged; what follows is the tail. None: all of them."""
+    cache_key: str | None = None
+    """A stable id of the conversation, for providers that send requests with the same one to the same prompt cache."""
     extra: Mapping[str, Any] = field(default_factory=lambda: {})
     """Provider fields merged into the request body as they are; they win over ours."""
 
