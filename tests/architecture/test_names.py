@@ -42,6 +42,7 @@ WIDE_CLASSES: dict[str, str] = {
 WIDE_CALLS: dict[str, str] = {
     "loopwright.loop.StatefulAgentLoop.*": "the public handle: per-send overrides are keyword parameters with defaults",
     "loopwright.config.*": "configuration is a list of named settings",
+    "loopwright.tools.presets.create_default_tool_registry": "a registry is a list of named settings too",
     "loopwright.cli.*": "each option of a command is a parameter of its function",
 }
 
@@ -50,6 +51,7 @@ WIDE_CALLS: dict[str, str] = {
 LATE_IMPORTS: dict[str, str] = {
     "loopwright": "public names are resolved on first use, so that importing the package does nothing else",
     "loopwright.ports": "the same, so that a process loads the seams that it uses",
+    "loopwright.context": "the same, so that skills need no driver until they are used",
     "loopwright.tools": "the same, so that one tool's name does not load all built-in tools",
     "loopwright.late": "the one place where a module that a new process does not need at once is loaded at its first use",
     "loopwright.stores.dsn": "a store and its driver are loaded when a DSN names them",

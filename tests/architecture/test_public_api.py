@@ -20,6 +20,7 @@ SNAPSHOT = Path(__file__).with_name("public_api.txt")
 # version, with a line in the changelog. Whatever is not listed in the snapshot is internal.
 NAMESPACES = {
     "loopwright": "stable",
+    "loopwright.context": "provisional",
     "loopwright.goals": "provisional",
     "loopwright.ports": "provisional",
     "loopwright.sinks": "provisional",

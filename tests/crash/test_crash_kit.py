@@ -38,7 +38,7 @@ def test_the_matrix_finds_an_input_that_is_said_twice() -> None:
     with pytest.raises(CrashMatrixError) as caught:
         crash_matrix(AGENTS["plain"].build, CrashScenario(name="forgetful", drive=forgetful))
     failed = {row.at.point for row in caught.value.report.failed}
-    assert "commit.after:send_started+user_message_added" in failed
+    assert "commit.after:prompt_epoch_started+send_started+user_message_added" in failed
     assert "create.before" not in failed
     assert '+user_message_added {"message": {"content": "go", "role": "user"}' in str(caught.value)
 

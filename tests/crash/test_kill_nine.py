@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.kill]
 
 POINTS = [
     ("plain", "create.after"),
-    ("plain", "commit.before:send_started+user_message_added"),
-    ("plain", "commit.after:send_started+user_message_added#2"),
+    ("plain", "commit.before:prompt_epoch_started+send_started+user_message_added"),
+    ("plain", "commit.after:send_started+user_message_added"),
     ("plain", "model.after"),
     ("plain", "commit.before:assistant_message_added+send_finished"),
     ("plain", "commit.after:assistant_message_added+send_finished"),

@@ -37,6 +37,10 @@ SAYS = {
     ],
     "own_model": ["GOOD MORNING | 24 tokens"],
     "quickstart": ["completed | How is the weather in Porto?"],
+    "skills": [
+        "greeting: How we greet people. Use it before you greet anybody.",
+        "completed | I read: Always say the name twice. Hello Ann, Ann!",
+    ],
     "streaming_events": ["Let me add.", "-> add({'a': 2, 'b': 40})\n<- 42", "It is 42.", "completed after 2 rounds"],
     "structured_output": ["completed | {'number': 'R-1', 'cents': 1250, 'items': ['tea', 'cups']}"],
     "worker": ["I did it: call the plumber\nI did it: count the sheep\nI did it: water the plants\nruns: 3"],

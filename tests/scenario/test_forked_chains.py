@@ -110,7 +110,7 @@ async def test_a_fork_of_what_nobody_linked_lists_it_and_links_its_own(stage: St
     report = await loop.verify(fork)
     assert (report.intact, report.unlinked) == (True, ((0, prefix - 1),))
     assert ChainLinked not in {type(record) for record in await stage.records(bare, sid)}
-    assert (await loop.store.lookup(fork)).head.min_format == 2
+    assert (await loop.store.lookup(fork)).head.min_format == 3
 
 
 async def test_a_fork_made_without_the_option_goes_on_with_the_chain_when_it_is_on(stage: Stage) -> None:

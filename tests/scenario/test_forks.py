@@ -182,8 +182,8 @@ async def test_what_cannot_be_forked_is_said_and_makes_nothing(stage: Stage) -> 
         await loop.fork(sid, new_session_id=sid)
     with pytest.raises(AgentUnavailableError):
         await stage.loop(agent_name="another").fork(sid)
-    with pytest.raises(ForkPositionError, match="nearest: 1 and 3"):
-        await loop.fork(sid, at=2)
+    with pytest.raises(ForkPositionError, match="nearest: 2 and 4"):
+        await loop.fork(sid, at=3)
     with pytest.raises(ForkPositionError, match="nearest: 1;"):
         await loop.fork(sid, at=0)
     assert [head.session_id for head in await loop.store.list(SessionQuery())] == [sid]

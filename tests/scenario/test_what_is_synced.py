@@ -41,7 +41,7 @@ async def ask() -> InputNeeded:
 async def test_inputs_outcomes_and_intents_of_once_calls_are_synced_and_nothing_else(stage: Stage) -> None:
     store = Watched()
     await stage.loop(calls(("pay", {})), "done", store=store, tools=[pay]).send("go")
-    assert store.synced == ["send_started+user_message_added", "tool_started", "assistant_message_added+send_finished"]
+    assert store.synced == ["prompt_epoch_started+send_started+user_message_added", "tool_started", "assistant_message_added+send_finished"]
     assert store.unsynced == ["assistant_message_added", "tool_finished"]
 
 
@@ -53,7 +53,7 @@ async def test_pauses_and_answers_from_outside_are_synced(stage: Stage) -> None:
     waiting = await loop.submit_input(waiting.session_id, waiting.pending_interactions[0].id, "yes")
     await loop.submit_tool_results(waiting.session_id, {waiting.pending_tool_calls[0].id: "shipped"})
     assert store.synced == [
-        "send_started+user_message_added",
+        "prompt_epoch_started+send_started+user_message_added",
         "send_paused",
         "question_answered+tool_finished",
         "send_paused",

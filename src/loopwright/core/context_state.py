@@ -1,7 +1,7 @@
 """What records of `context_records.py` make of a session's state.
 
 Owns: `ContextFacts`, and the steps of those records. Must not know: who writes them, stores.
-Loaded with the first such record. Read next: `window.py`, `folding.py`.
+Loaded with the first such record. Read next: `window.py`, `fold_plan.py`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class ContextFacts(Struct):
     notes: list[Note] = field(default_factory=lambda: [])
     """Oldest first."""
     todo: tuple[TodoItem, ...] = ()
+    model: str = ""
+    """Of the newest ratio."""
     ratios: dict[str, float] = field(default_factory=lambda: {})
     """By model: real tokens for one of our estimate."""
     samples: dict[str, int] = field(default_factory=lambda: {})
@@ -197,6 +199,7 @@ def _todo(state: State, record: TodoWritten, at: float) -> None:
 
 def _calibrated(state: State, record: TokensCalibrated, at: float) -> None:
     facts = of(state)
+    facts.model = record.model
     facts.ratios[record.model] = record.ratio
     facts.samples[record.model] = record.samples
 

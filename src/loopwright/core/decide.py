@@ -17,16 +17,16 @@ from ..model.records import InputSource, Outcome
 from .state import OpenCall, SendFacts, State
 
 if TYPE_CHECKING:
-    from . import folding, output
-    from .folding import FoldPlan
+    from . import fold_plan, output
+    from .fold_plan import FoldPlan
     from .output import Unfit, Validate
 else:
-    folding = Late("loopwright.core.folding")
+    fold_plan = Late("loopwright.core.fold_plan")
     output = Late("loopwright.core.output")
 
 
 class FoldPolicy(Struct, frozen=True, kw_only=True):
-    """What bounds the folds of a window (`folding.py`)."""
+    """What bounds the folds of a window (`fold_plan.py`)."""
 
     keep_last_sends: int = 4
     trigger_ratio: float = 0.75
@@ -136,9 +136,9 @@ def _too_long(state: State, send: SendFacts, limits: Limits) -> Step | None:
     """What has to be done about a window that is over its budget, or that the provider refused as too long."""
     budget, plan = send.start.context_budget_tokens, None
     if limits.fold is not None and send.overflow == "seen":
-        plan = folding.planned(state, limits.fold, budget, "overflow")
+        plan = fold_plan.planned(state, limits.fold, budget, "overflow")
     elif limits.fold is not None and not send.overflow and budget is not None:
-        plan = folding.due(state, limits.fold, budget, hard=True)
+        plan = fold_plan.due(state, limits.fold, budget, hard=True)
     if plan is not None:
         return FoldWindow(plan)
     if send.overflow:

@@ -77,8 +77,6 @@ class SendFacts(Struct):
     """The round-limit notice was given."""
     wrapped_up: bool = False
     """The reply to it is there."""
-    model: str = ""
-    """Who gave the newest reply."""
     overflow: Literal["", "seen", "hopeless"] = ""
     """The provider refused the window as too long: nothing was done about it yet, or what was done did not help."""
     refolded: bool = False
@@ -244,8 +242,7 @@ def _send_started(state: State, record: SendStarted, at: float) -> None:
     if state.batch:
         _answer_lost(state)
     state.facts.sends = record.index
-    model = state.facts.send.model if state.facts.send is not None else ""
-    state.facts.send = SendFacts(start=record, position=state.position, model=model)
+    state.facts.send = SendFacts(start=record, position=state.position)
     _begin_span(state)
 
 
@@ -323,7 +320,6 @@ def with_reply(send: SendFacts, record: AssistantMessageAdded) -> SendFacts:
         partial="",
         replied=not record.message.tool_calls,
         wrapped_up=record.wrap_up,
-        model=record.model,
         overflow="",
         refolded=False,
     )

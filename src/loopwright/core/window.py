@@ -2,7 +2,7 @@
 
 Owns: where the note stands, which sends are shown as their projection, how big it is. Must not know: how projections
 and notes are made, requests.
-Read next: `folding.py`.
+Read next: `fold_plan.py`.
 """
 
 from __future__ import annotations

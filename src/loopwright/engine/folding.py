@@ -1,9 +1,9 @@
 """Making folds: the strategy at work, beside runs or right before a call, and the commit of what it made.
 
-Owns: `fold_now`, folds in the background, the desk of a strategy. Must not know: when a fold is due (`core/folding.py`),
+Owns: `fold_now`, folds in the background, the desk of a strategy. Must not know: when a fold is due (`core/fold_plan.py`),
 how a note is written (`ports/fold.py`).
 A fold never holds the session while its note is written: the result is committed at the next boundary, if the window's
-beginning is still the one that it was made for. Read next: `core/folding.py`.
+beginning is still the one that it was made for. Read next: `core/fold_plan.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct
 from ..core.calls import shortened, text_of
 from ..core.context_state import of, refusal, without_rounds
 from ..core.estimate import CHARS_PER_TOKEN, message_tokens
-from ..core.folding import FoldPlan, due, planned, request_tokens
+from ..core.fold_plan import FoldPlan, due, planned, request_tokens
 from ..core.state import State
 from ..core.window import send_messages, tokens_of
 from ..model.context_records import FoldFailed, FoldMade, NoteWritten

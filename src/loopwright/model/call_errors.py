@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from .errors import RunError, UsageError
 
+_MAX_NAMED = 100
+
 
 class InteractionError(UsageError):
     """No open question has this id: it never existed or was answered."""
@@ -62,6 +64,34 @@ class SpecValidationError(UsageError):
         self.field = field
         self.problems = tuple(problems)
         super().__init__(f"{field}: " + "; ".join(self.problems))
+
+
+class NotesFullError(UsageError):
+    """A session has as many notes as it may have; nothing was changed."""
+
+    code = "notes.full"
+
+    def __init__(self, max_notes: int, pinned: int, listing: str) -> None:
+        self.max_notes = max_notes
+        self.pinned = pinned
+        """Of them pinned, which no eviction touches."""
+        super().__init__(
+            f"all {max_notes} notes are taken ({pinned} pinned); delete or update one of them first:\n{listing}"
+        )
+
+
+class SkillUnavailableError(UsageError):
+    """No skill has this name, or it or one of its files cannot be used."""
+
+    code = "skill.unavailable"
+
+    def __init__(self, name: str, why: str, known: Sequence[str]) -> None:
+        self.name = name
+        self.why = why
+        self.known = tuple(known)
+        shown = ", ".join(self.known[:_MAX_NAMED]) or "none"
+        more = f" and {len(self.known) - _MAX_NAMED} more" if len(self.known) > _MAX_NAMED else ""
+        super().__init__(f"skill {name!r}: {why}; usable skills: {shown}{more}")
 
 
 class OnCommitError(RunError):

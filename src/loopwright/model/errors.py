@@ -17,6 +17,8 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── ToolValidationError          tool.invalid_args   (calls)
     │   ├── PathRefusedError             tool.path_refused   (calls)
     │   ├── SpecValidationError          spec.invalid   (calls)
+    │   ├── NotesFullError               notes.full   (calls)
+    │   ├── SkillUnavailableError        skill.unavailable   (calls)
     │   ├── ExportFileError              export.refused   (archive)
     │   ├── ForkPositionError            session.fork_position   (archive)
     │   ├── SessionReferencedError       session.referenced   (archive)

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from .hook import HookContext
     from .hook_points import HookDirective, HookPoint
     from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
+    from .note_book import NoteBook, SessionLists, TodoList
+    from .prompt_source import PromptProblem, PromptSections, PromptSource
     from .schema_policy import SchemaPolicy
     from .sealing import SealedStore, SealingKeys
     from .settling import Settling
     from .shell import ShellBackend, ShellLaunch
+    from .skill_source import LoadedSkill, SkillSource, SkillSummary
     from .store import ForkPoint, Head, InboxItem, NewSession, SessionQuery, Store, Transition
     from .store_admin import SessionStore, StoreAdmin
     from .store_transfer import StoreTransfer
@@ -45,22 +48,31 @@ _HOME = {
     "LLMResponse": "llm",
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
+    "LoadedSkill": "skill_source",
     "NewSession": "store",
+    "NoteBook": "note_book",
     "OnCommit": "transaction_work",
+    "PromptProblem": "prompt_source",
+    "PromptSections": "prompt_source",
+    "PromptSource": "prompt_source",
     "RealAmbient": "ambient",
     "SchemaPolicy": "schema_policy",
     "SealedStore": "sealing",
     "SealingKeys": "sealing",
+    "SessionLists": "note_book",
     "SessionQuery": "store",
     "SessionStore": "store_admin",
     "Settling": "settling",
     "ShellBackend": "shell",
     "ShellLaunch": "shell",
+    "SkillSource": "skill_source",
+    "SkillSummary": "skill_source",
     "Store": "store",
     "StoreAdmin": "store_admin",
     "StoreTransfer": "store_transfer",
     "StoreUpkeep": "store_upkeep",
     "TokenCounter": "token_counter",
+    "TodoList": "note_book",
     "ToolContext": "tool",
     "ToolDefinition": "tool",
     "ToolSource": "tool",
@@ -87,22 +99,31 @@ __all__ = [
     "LLMResponse",
     "LLMService",
     "LLMStreamChunk",
+    "LoadedSkill",
     "NewSession",
+    "NoteBook",
     "OnCommit",
+    "PromptProblem",
+    "PromptSections",
+    "PromptSource",
     "RealAmbient",
     "SchemaPolicy",
     "SealedStore",
     "SealingKeys",
+    "SessionLists",
     "SessionQuery",
     "SessionStore",
     "Settling",
     "ShellBackend",
     "ShellLaunch",
+    "SkillSource",
+    "SkillSummary",
     "Store",
     "StoreAdmin",
     "StoreTransfer",
     "StoreUpkeep",
     "TokenCounter",
+    "TodoList",
     "ToolContext",
     "ToolDefinition",
     "ToolSource",

@@ -1,6 +1,6 @@
 """The seam to how a note is made of the oldest sends.
 
-Owns: the Protocol, what it gets and answers. Must not know: implementers (`context/`), when folds are due (`core/folding.py`).
+Owns: the Protocol, what it gets and answers. Must not know: implementers (`context/`), when folds are due (`core/fold_plan.py`).
 Read next: `engine/folding.py`.
 """
 

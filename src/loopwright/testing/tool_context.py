@@ -1,6 +1,6 @@
 """A tool context without a run, for tests of tool handlers.
 
-Owns: `FakeToolContext`. Must not know: the engine.
+Owns: `FakeToolContext`, and the notes and todo list that it has. Must not know: the engine.
 Read next: `ports/tool.py` (what a context promises).
 """
 
@@ -9,15 +9,48 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..core.note_rules import NoteChange, with_change
 from ..model.call_errors import ToolFailure
+from ..model.notes import Note, NotesPolicy, TodoItem
 from ..ports.cancellation import CancellationToken
 from ..ports.transaction_work import OnCommit, TransactionCursor
+
+
+class FakeNoteBook:
+    """Notes in memory; what is written is there at once. `policy` may be replaced."""
+
+    def __init__(self) -> None:
+        self.policy = NotesPolicy()
+        self._notes: tuple[Note, ...] = ()
+
+    def all(self) -> tuple[Note, ...]:
+        """What was written, oldest first."""
+        return self._notes
+
+    def write(self, note_id: str, content: str | None, *, pinned: bool = False) -> None:
+        """Writes or deletes a note, whatever the policy says: the tool keeps it."""
+        self._notes = with_change(self._notes, NoteChange(note_id, content, pinned))
+
+
+class FakeTodoList:
+    """A todo list in memory."""
+
+    def __init__(self) -> None:
+        self._items: tuple[TodoItem, ...] = ()
+
+    def items(self) -> tuple[TodoItem, ...]:
+        """What was written last."""
+        return self._items
+
+    def write(self, items: tuple[TodoItem, ...]) -> None:
+        """Replaces the list, whatever it holds: the tool checks it."""
+        self._items = items
 
 
 class FakeToolContext:
     """Everything a handler can ask of a `ToolContext`, with plain values.
 
-    `outputs` are the stored outputs that `read_output` serves, by id. Cancel `cancellation` to stop the handler under test.
+    `outputs` are the stored outputs that `read_output` serves, by id; `notes` and `todo` begin empty. Cancel `cancellation` to stop the handler under test.
     """
 
     def __init__(
@@ -37,6 +70,8 @@ class FakeToolContext:
         self.round_index = round_index
         self.cancellation = CancellationToken()
         self.scratch: dict[str, Any] = {}
+        self.notes = FakeNoteBook()
+        self.todo = FakeTodoList()
         self._outputs = dict(outputs or {})
         self._works: list[OnCommit] = []
 

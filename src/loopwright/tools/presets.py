@@ -13,15 +13,19 @@ from typing import Literal
 
 from ..model.errors import ConfigError
 from ..ports.shell import ShellBackend
+from ..ports.skill_source import SkillSource
 from ..ports.tool import ToolDefinition
 from .apply_patch import apply_patch_tool
 from .ask import request_user_input_tool
 from .edit_file import edit_file_tool
 from .glob import glob_tool
 from .grep import grep_tool
+from .load_skill import load_skill_tool
+from .note import note_tool
 from .read_file import read_file_tool, read_output_tool
 from .registry import ToolRegistry
 from .shell import bash_tool
+from .todo import todo_tool
 from .workspace import Workspace
 from .write_file import write_file_tool
 
@@ -41,7 +45,9 @@ _CORE = (
     "read_output",
     "request_user_input",
 )
-PRESETS: Mapping[str, tuple[str, ...]] = {"core": _CORE, "explore": _EXPLORE, "full": _CORE}
+_FULL = (*_CORE, "note", "todo")
+_KNOWN = (*_FULL, "load_skill")
+PRESETS: Mapping[str, tuple[str, ...]] = {"core": _CORE, "explore": _EXPLORE, "full": _FULL}
 """Tools of each preset in the order in which a model sees them. `explore` changes nothing: it has no shell and no writer."""
 
 _IN_WORKSPACE: Mapping[str, Callable[[Workspace], ToolDefinition]] = {
@@ -55,6 +61,8 @@ _IN_WORKSPACE: Mapping[str, Callable[[Workspace], ToolDefinition]] = {
 _ANYWHERE: Mapping[str, Callable[[], ToolDefinition]] = {
     "read_output": read_output_tool,
     "request_user_input": request_user_input_tool,
+    "note": note_tool,
+    "todo": todo_tool,
 }
 
 
@@ -67,20 +75,26 @@ def create_default_tool_registry(
     allow_bash: bool = True,
     shell_backend: ShellBackend | None = None,
     env: Mapping[str, str] | None = None,
+    skills: SkillSource | None = None,
 ) -> ToolRegistry:
     """A registry of built-in tools: those of the preset and of `include`, without those of `exclude`.
 
     `workspace` is the folder that file tools and the shell stay in; without it the one of `LOOPWRIGHT_WORKSPACE` in `env`
     (None: this process's environment). The current folder is taken only when it is given: `workspace="."`.
     `allow_bash=False` leaves the shell out of any preset. A list of names with `exclude` or `allow_bash` only narrows.
+    `skills` adds `load_skill` to any preset, unless it is excluded.
     Raises: `ConfigError` listing every unknown name, and when a tool needs a workspace and there is none.
     """
-    names = _chosen(preset, tuple(include), tuple(exclude), allow_bash)
+    names = _chosen(preset, (*include, *(["load_skill"] if skills is not None else ())), tuple(exclude), allow_bash)
+    if "load_skill" in names and skills is None:
+        raise ConfigError("load_skill needs skills=, for example skills=SkillLibrary(folder)")
     needs_folder = [name for name in names if name == "bash" or name in _IN_WORKSPACE]
     place = _workspace(workspace, os.environ if env is None else env, needs_folder) if needs_folder else None
     registry = ToolRegistry()
     for name in names:
-        if place is None or name in _ANYWHERE:
+        if name == "load_skill" and skills is not None:
+            registry.register(load_skill_tool(skills))
+        elif place is None or name in _ANYWHERE:
             registry.register(_ANYWHERE[name]())
         elif name == "bash":
             registry.register(bash_tool(place, shell_backend))
@@ -94,9 +108,9 @@ def _chosen(preset: str, include: tuple[str, ...], exclude: tuple[str, ...], all
     if preset not in PRESETS:
         problems.append(f"unknown preset {preset!r}; use {', '.join(PRESETS)}")
     for option, given in (("include", include), ("exclude", exclude)):
-        unknown = [name for name in given if name not in _CORE]
+        unknown = [name for name in given if name not in _KNOWN]
         if unknown:
-            problems.append(f"{option}: unknown tools {', '.join(unknown)}; known: {', '.join(_CORE)}")
+            problems.append(f"{option}: unknown tools {', '.join(unknown)}; known: {', '.join(_KNOWN)}")
     if "bash" in include and not allow_bash:
         problems.append("bash is included and allow_bash is False; choose one")
     if problems:

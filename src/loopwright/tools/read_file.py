@@ -1,6 +1,6 @@
 """The tools that show what is there: `read_file` and `read_output`.
 
-Owns: pages with line numbers, folder listings. Must not know: how escaping is prevented (`jail.py`).
+Owns: pages with line numbers, folder listings. Must not know: how escaping is prevented (`../jail.py`).
 Read next: `write_file.py`.
 """
 

@@ -2,7 +2,7 @@
 
 Owns: reading path texts (`~`, `@workspace/`, `@home/`, absolute, `..`), refusals that say the way out, file access below the
 root. Must not know: what tools do with files.
-Read next: `jail.py` (how escaping is prevented), `read_file.py`.
+Read next: `../jail.py` (how escaping is prevented), `read_file.py`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from ..jail import Jail, NotRegularError, OutsideError, split
 from ..model.call_errors import PathRefusedError, ToolFailure
 from ..model.errors import ConfigError
-from .jail import Jail, NotRegularError, OutsideError, split
 
 HOME_FOLDERS = (".cache", "logs", "skills")
 """What of the home folder may be read; nothing in it may be written."""

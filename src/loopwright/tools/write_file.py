@@ -1,6 +1,6 @@
 """The tool that writes a whole file.
 
-Owns: when an existing file may be replaced. Must not know: how the replacement is made atomic (`jail.py`).
+Owns: when an existing file may be replaced. Must not know: how the replacement is made atomic (`../jail.py`).
 Read next: `edit_file.py`.
 """
 

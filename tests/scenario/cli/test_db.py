@@ -56,7 +56,7 @@ def test_check_ends_with_1_and_says_what_to_do_when_something_is_wrong(filled: C
 
 def test_stats_says_how_many_and_how_much(filled: CommandLine) -> None:
     found = filled("db", "stats", "--json").json
-    assert (found["sessions"], found["by_status"], found["records"]) == (3, {"idle": 3}, 15)
+    assert (found["sessions"], found["by_status"], found["records"]) == (3, {"idle": 3}, 18)
     assert found["by_agent"] == {"cli": {"idle": 3}}
     shown = filled("db", "stats").out
     assert [line.split()[:2] for line in shown.splitlines()[:2]] == [["agent", "idle"], ["cli", "3"]]
@@ -85,14 +85,14 @@ def test_vacuum_gives_back_what_deletion_freed(filled: CommandLine) -> None:
 
 def test_what_is_exported_can_be_imported_elsewhere_and_goes_on(filled: CommandLine) -> None:
     out = filled("db", "export", "-o", "all.jsonl")
-    assert (out.code, "3 sessions written to all.jsonl: 15 records" in out.err) == (0, True)
+    assert (out.code, "3 sessions written to all.jsonl: 18 records" in out.err) == (0, True)
     into = filled("db", "import", "all.jsonl", "--db", "new.db")
-    assert (into.code, "3 sessions stored in new.db: 15 records" in into.err) == (0, True)
+    assert (into.code, "3 sessions stored in new.db: 18 records" in into.err) == (0, True)
     assert filled("db", "check", "--db", "new.db").code == 0
     assert filled("run", "again", "--session", "last", "--db", "new.db").out == "again\n"
     assert filled("db", "export", "-o", "all.jsonl").code == 2, "a file is not overwritten unasked"
     assert filled("db", "export", "last", "-o", "all.jsonl", "--force").code == 0
-    assert len((filled.folder / "all.jsonl").read_text().splitlines()) == 1 + 1 + 5 + 1 + 1
+    assert len((filled.folder / "all.jsonl").read_text().splitlines()) == 1 + 1 + 6 + 1 + 1
 
 
 def test_a_clash_is_refused_before_anything_is_stored(filled: CommandLine) -> None:

@@ -42,7 +42,7 @@ def test_the_script_is_printed_without_a_server(without_model: CommandLine) -> N
 
 def test_stats_vacuum_and_prune(filled: CommandLine, either: str) -> None:
     found = filled("db", "stats", "--db", either, "--json").json
-    assert (found["sessions"], found["by_status"], found["records"]) == (3, {"idle": 3}, 15)
+    assert (found["sessions"], found["by_status"], found["records"]) == (3, {"idle": 3}, 18)
     shown = [line.split()[:1] for line in filled("db", "stats", "--db", either).out.splitlines()]
     assert (["tables"] in shown, ["log"] in shown) == (True, False)
     assert filled("db", "prune", "--keep", "2", "--yes", "--db", either, "--json").json["deleted"] == 1
@@ -54,7 +54,7 @@ def test_stats_vacuum_and_prune(filled: CommandLine, either: str) -> None:
 def test_what_is_exported_to_a_file_comes_back_into_other_tables(filled: CommandLine, either: str) -> None:
     assert filled("db", "export", "-o", "all.jsonl", "--db", either).code == 0
     other = f"{either}?prefix=other_"
-    assert filled("db", "import", "all.jsonl", "--db", other, "--json").json["records"] == 15
+    assert filled("db", "import", "all.jsonl", "--db", other, "--json").json["records"] == 18
     assert filled("db", "import", "all.jsonl", "--db", other).code == 2
     assert filled("run", "again", "--session", "last", "--model", "echo:", "--db", other).out == "again\n"
 

@@ -36,8 +36,8 @@ def test_a_file_that_cannot_be_written_cannot_be_looked_at_and_the_error_says_wh
 def test_estimated_tokens_are_marked_wherever_they_are_shown(without_model: CommandLine) -> None:
     without_model("run", "hello", "--model", "echo:")
     assert without_model("sessions", "list").out.splitlines()[1].split()[4] == "~2"
-    assert " · 1 send · 5 records · ~2 tokens · " in without_model("sessions", "show", "last").out
-    assert "1 send, 5 records, ~2 tokens, idle" in without_model("chat", "--session", "last", stdin="/session\n").err
+    assert " · 1 send · 6 records · ~2 tokens · " in without_model("sessions", "show", "last").out
+    assert "1 send, 6 records, ~2 tokens, idle" in without_model("chat", "--session", "last", stdin="/session\n").err
 
 
 def test_list_shows_state_title_and_figures(loopwright: CommandLine) -> None:
@@ -99,18 +99,18 @@ def test_delete_asks_or_wants_a_yes_and_ids_stay_gone(loopwright: CommandLine) -
 
 def test_a_session_is_forked_shown_as_a_fork_and_keeps_its_base(without_model: CommandLine) -> None:
     sid = session_of(without_model("run", "hello", "--model", "echo:"))
-    wrong = without_model("fork", "last", "--at", "2")
-    assert (wrong.code, wrong.out, "nearest: 1 and 3" in wrong.err) == (2, "", True)
+    wrong = without_model("fork", "last", "--at", "3")
+    assert (wrong.code, wrong.out, "nearest: 2 and 4" in wrong.err) == (2, "", True)
     made = without_model("fork", "last")
     fork = made.out.strip()
-    assert (made.code, f"fork of {sid}@5" in made.err) == (0, True)
-    head = without_model("fork", fork, "--id", "mine", "--title", "another way", "--at", "3", "--json").json
+    assert (made.code, f"fork of {sid}@6" in made.err) == (0, True)
+    head = without_model("fork", fork, "--id", "mine", "--title", "another way", "--at", "4", "--json").json
     assert (head["session_id"], head["title"], head["base"]) == (
         "mine",
         "another way",
-        {"session_id": sid, "position": 3},
+        {"session_id": sid, "position": 4},
     )
-    assert f" · fork of {sid}@5" in without_model("sessions", "show", fork).out
+    assert f" · fork of {sid}@6" in without_model("sessions", "show", fork).out
     lines = without_model("sessions", "list").out.splitlines()
     assert lines[0].split() == ["session", "state", "agent", "sends", "tokens", "updated", "fork", "of", "title"]
     assert [f"{sid}@" in line for line in lines[1:]] == [True, True, False]

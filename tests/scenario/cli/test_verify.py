@@ -71,7 +71,7 @@ def test_a_chain_with_a_key_is_verified_with_a_file_of_its_bytes(without_model: 
 def test_what_the_command_itself_writes_is_not_linked_and_said_so(linked: CommandLine) -> None:
     linked("run", "more", "--session", "last", "--agent", "default", "--model", "echo:", "--db", "x.db")
     done = linked("verify", "last", "--db", "x.db")
-    assert (done.code, "not linked: 8 to 11" in done.out) == (1, True)
+    assert (done.code, "not linked: 8 to 12" in done.out) == (1, True)
 
 
 def test_links_are_shown_in_the_journal(linked: CommandLine) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from loopwright.model.call_errors import ToolFailure
 from loopwright.model.errors import ConfigError
+from loopwright.ports.skill_source import LoadedSkill, SkillSummary
 from loopwright.ports.tool import InputNeeded
 from loopwright.testing.tool_context import FakeToolContext
 from loopwright.tools import Workspace, create_default_tool_registry
@@ -24,7 +25,7 @@ def test_explore_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_every_built_in_tool_has_a_valid_schema_a_description_and_described_parameters(tmp_path: Path) -> None:
-    registry = create_default_tool_registry("full", workspace=tmp_path)
+    registry = create_default_tool_registry("full", workspace=tmp_path, skills=OneSkill())
     registry.check()
     for definition in registry:
         assert len(definition.description) > 60
@@ -36,6 +37,32 @@ def test_effects_are_declared_for_what_a_crash_can_leave_behind(tmp_path: Path) 
     effects = {item.name: item.effect for item in create_default_tool_registry(workspace=tmp_path)}
     assert {name for name, effect in effects.items() if effect == "once"} == {"bash", "edit_file", "apply_patch"}
     assert effects["write_file"] == "idempotent"
+
+
+class OneSkill:
+    """A skill source without files."""
+
+    def skills(self) -> tuple[SkillSummary, ...]:
+        return (SkillSummary("pdf", "Reads PDFs."),)
+
+    def load(self, name: str) -> LoadedSkill:
+        return LoadedSkill(name, "Run it.", "/skills/pdf", ("a.md",), is_complete=False)
+
+    def read(self, name: str, path: str) -> str:
+        return f"{path} of {name}"
+
+
+def test_notes_and_the_todo_list_are_in_the_full_preset_and_skills_come_with_a_library(tmp_path: Path) -> None:
+    core = create_default_tool_registry("core", workspace=tmp_path).names()
+    assert create_default_tool_registry("full", workspace=tmp_path).names() == (*core, "note", "todo")
+    for preset in ("core", "explore", "full"):
+        registry = create_default_tool_registry(preset, workspace=tmp_path, skills=OneSkill())  # type: ignore[arg-type]
+        assert registry.names()[-1] == "load_skill"
+    assert not create_default_tool_registry(workspace=tmp_path, skills=OneSkill(), exclude=["load_skill"]).has(
+        "load_skill"
+    )
+    with pytest.raises(ConfigError, match="load_skill needs skills="):
+        create_default_tool_registry(workspace=tmp_path, include=["load_skill"])
 
 
 def test_bash_can_be_left_out_of_any_preset(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loopwright.jail import Jail
 from loopwright.model.call_errors import PathRefusedError, ToolFailure
 from loopwright.model.errors import ConfigError
 from loopwright.tools import Workspace
-from loopwright.tools.jail import Jail
 
 SECRET = "the secret outside"
 

@@ -50,13 +50,9 @@ def request_tokens(state: State, reserved: int = 0) -> int:
 
 
 def ratio_of(state: State) -> float:
-    """Real tokens for one of our estimate, of the model that answered last; 1.0 while nobody knows."""
+    """Real tokens for one of our estimate, of the model that was learned from last; 1.0 while nobody knows."""
     context = state.facts.context
-    if context is None or not context.ratios:
-        return 1.0
-    send = state.facts.send
-    model = send.model if send is not None else ""
-    return context.ratios.get(model) or max(context.ratios.values())
+    return 1.0 if context is None else context.ratios.get(context.model, 1.0)
 
 
 def due(state: State, policy: FoldPolicy, budget: int, *, hard: bool) -> FoldPlan | None:

@@ -6,7 +6,7 @@ writes paths, what a tool does with a file.
 Why not resolve and compare: between the comparison and the use somebody can swap a component for a symbolic link. Here each
 component is opened relative to the descriptor of its parent with O_NOFOLLOW; links are read and their target walked in the
 same way; `..` goes back along the descriptors that led here. So whatever is swapped, what is opened lies below the root.
-Read next: `workspace.py`.
+Read next: `tools/workspace.py`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OutsideError(Exception):
-    """The way leads out of the folder; `workspace.py` turns it into a `PathRefusedError`."""
+    """The way leads out of the folder; `tools/workspace.py` turns it into a `PathRefusedError`."""
 
 
 class NotRegularError(Exception):
-    """What is there is a device, a pipe or a socket; `workspace.py` turns it into a `PathRefusedError`."""
+    """What is there is a device, a pipe or a socket; `tools/workspace.py` turns it into a `PathRefusedError`."""
 
 
 class Spot(NamedTuple):
