@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ..core.pairing import problem
 from ..core.state import State
-from ..core.window import VERBATIM, send_messages, unprojected
+from ..core.window import VERBATIM, send_asides, send_messages, unprojected
 from ..model.context_records import PromptEpochStarted, SendProjected
 from ..model.records import Record, SendStarted
 from ..model.specs import ToolSpec
@@ -119,7 +119,7 @@ def _projected(state: State, place: int, representation: Representation, tools: 
     if not messages:
         return None
     try:
-        shown = representation.project(FinishedSend(label, messages, tools))
+        shown = representation.project(FinishedSend(label, messages, tools, send_asides(state, place)))
         why = None if shown is None else problem(shown) or (None if shown else "it has no messages")
     except Exception as error:  # noqa: BLE001 - host code: what it raises leaves this send verbatim
         shown, why = None, f"{type(error).__name__}: {error}"
