@@ -41,7 +41,11 @@ async def ask() -> InputNeeded:
 async def test_inputs_outcomes_and_intents_of_once_calls_are_synced_and_nothing_else(stage: Stage) -> None:
     store = Watched()
     await stage.loop(calls(("pay", {})), "done", store=store, tools=[pay]).send("go")
-    assert store.synced == ["prompt_epoch_started+send_started+user_message_added", "tool_started", "assistant_message_added+send_finished"]
+    assert store.synced == [
+        "prompt_epoch_started+send_started+user_message_added",
+        "tool_started",
+        "assistant_message_added+send_finished",
+    ]
     assert store.unsynced == ["assistant_message_added", "tool_finished"]
 
 

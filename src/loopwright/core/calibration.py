@@ -4,7 +4,7 @@ Owns: the rule. Must not know: who keeps what was learned (`engine/counting.py`)
 A ratio is a running mean of the first replies and a moving average after that, so that a conversation that turns from prose
 to JSON is followed. Requests of less than `SHARE` of the budget teach nothing: a provider's fixed overhead, some hundred
 tokens with tools, would be read as a property of the text. A ratio is written when it moved by more than `MOVED`.
-Read next: `folding.py`, which uses it.
+Read next: `fold_plan.py`, which uses it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..model.context_records import TokensCalibrated
-from .folding import ratio_of
+from .fold_plan import ratio_of
 from .state import State
 from .window import window_tokens
 
@@ -50,8 +50,7 @@ def raw_tokens(state: State) -> int:
 def worth_counting(state: State, budget: int) -> bool:
     """True when the next request is so near its budget that a tokenizer should count it, and no reply has told its size."""
     context = state.facts.context
-    model = "" if state.facts.send is None else state.facts.send.model
-    if context is not None and context.samples.get(model):
+    if context is not None and context.samples.get(context.model):
         return False
     return raw_tokens(state) * ratio_of(state) >= budget * NEAR
 
@@ -76,9 +75,13 @@ def recorded(state: State, model: str) -> Learned | None:
 
 
 def news(state: State, model: str, learned: Learned) -> TokensCalibrated | None:
-    """The record of what replies taught; None when the journal says nearly the same. The first of a model is always written."""
-    known = recorded(state, model)
-    if known is not None and known.samples > 0 and abs(learned.ratio / known.ratio - 1) <= MOVED:
+    """The record of what replies taught; None when the journal says nearly the same.
+
+    The first of a model is always written, and one when another model answered: sizes are expected by the newest record.
+    """
+    known, context = recorded(state, model), state.facts.context
+    same = context is not None and context.model == model
+    if same and known is not None and known.samples > 0 and abs(learned.ratio / known.ratio - 1) <= MOVED:
         return None
     return TokensCalibrated(model, round(learned.ratio, 4), learned.samples)
 

@@ -45,6 +45,8 @@ class ContextFacts(Struct):
     """Number of the epoch in which the newest reply came; 0 without one."""
     replied_folds: int = 0
     """`folds` as they were then."""
+    replied_model: str = ""
+    """Who gave it; "" when nobody said, and before there was any of these facts."""
     through: int = 0
     """Everything that started before this position is folded; 0 when nothing is."""
     folds: int = 0

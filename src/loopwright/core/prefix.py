@@ -63,13 +63,13 @@ def before(state: State, now: Sent) -> Sent | None:
     """
     messages = state.messages
     place = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], AssistantMessage)), None)
-    send, context = state.facts.send, state.facts.context
-    if place is None or send is None:
+    context = state.facts.context
+    if place is None:
         return None
     epoch = now.epoch if context is None else context.replied_epoch
     same = epoch == now.epoch
     then = Sent(
-        model=send.model,
+        model="" if context is None else context.replied_model,
         epoch=epoch,
         folds=0 if context is None else context.replied_folds,
         prompt=now.prompt if same else None,

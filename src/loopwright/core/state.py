@@ -299,6 +299,7 @@ def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
         if context.epoch is not None:
             context.replied_epoch = context.epoch.number
         context.replied_folds = context.folds
+        context.replied_model = record.model
     send = state.facts.send
     if send is None:
         return

@@ -16,7 +16,7 @@ from typing import cast
 from ..core.calibration import Learned, after, counted, news, raw_tokens, recorded, worth_counting
 from ..core.calls import text_of
 from ..core.estimate import text_tokens, tool_tokens
-from ..core.folding import due
+from ..core.fold_plan import due
 from ..core.window import tokens_of
 from ..model.context_records import TokensCalibrated
 from ..model.messages import Message

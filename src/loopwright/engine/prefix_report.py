@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from ..core.estimate import text_tokens, tool_tokens
-from ..core.folding import ratio_of
+from ..core.fold_plan import ratio_of
 from ..core.prefix import INSTRUCTIONS, MESSAGES, TOOLS, Sent, before, judged, reuse
 from ..core.window import is_projected, tokens_of, window_tokens
 from ..model.event_types import AgentEventType
