@@ -36,20 +36,26 @@ LOADING_S = 3.0
 class TiktokenCounter:
     """A `TokenCounter` for the models of OpenAI; None for all others, and while an encoder is not there."""
 
-    def __init__(self, encoder_of: Callable[[str], Any] | None = None) -> None:
+    def __init__(self, encoder_of: Callable[[str], Any] | None = None, *, loading_s: float = LOADING_S) -> None:
         self._encoder_of = encoder_of or _encoder_of
+        self._loading_s = loading_s
         self._encoders: dict[str, Future[Any]] = {}
 
     async def count(self, request: LLMRequest, *, model: str) -> int | None:
         """Tokens of `request`, counted in a thread; pictures and files are estimated."""
         loading = self._encoders.get(model) or self._load(model)
         if not loading.done():
-            await asyncio.wait([asyncio.wrap_future(loading)], timeout=LOADING_S)
+            waiting = asyncio.wrap_future(loading)
+            try:
+                await asyncio.wait([waiting], timeout=self._loading_s)
+            finally:
+                waiting.cancel()  # or it would be told when this event loop may be closed; the loading goes on
         encoder = loading.result() if loading.done() else None
         return None if encoder is None else await asyncio.to_thread(_counted, encoder, request)
 
     def _load(self, model: str) -> Future[Any]:
         loading: Future[Any] = Future()
+        loading.set_running_or_notify_cancel()  # from here on nobody who waits can cancel it
         self._encoders[model] = loading
         # A daemon: a process may end while the network does not answer.
         threading.Thread(target=self._loaded, args=(model, loading), name="loopwright-tokens", daemon=True).start()
