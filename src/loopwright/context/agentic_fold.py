@@ -11,9 +11,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ..core.calls import with_unique_ids
+from ..core.note_rules import NoteChange, added, deleted, new_note_id, updated, with_change
+from ..model.call_errors import ToolFailure
 from ..model.errors import ConfigError
 from ..model.messages import Message, ToolCall, ToolResultMessage, UserMessage
-from ..model.notes import Note
+from ..model.notes import Note, NotesPolicy
 from ..model.specs import ToolSpec
 from ..ports.fold import FoldDesk, FoldResult, FoldTask
 from ..ports.llm import LLMRequest, LLMService
@@ -22,8 +25,7 @@ from .fold_input import LEAST_ROOM, messages_of, room_for, shown, so_far, whole
 from .summary_fold import OUTPUT_SHARE, instructed
 from .telling import cut
 
-MAX_NOTES = 50
-MAX_NOTE_CHARS = 1_000
+POLICY = NotesPolicy()
 MAX_CALLS = 16
 """Calls of one reply that are carried out."""
 
@@ -77,6 +79,7 @@ class AgenticFold(Struct, frozen=True, kw_only=True):
             reply = await desk.complete(request, llm=self.summary_llm)
             if not reply.tool_calls:
                 return book.result(reply.text)
+            reply = msgspec.structs.replace(reply, tool_calls=with_unique_ids(reply.tool_calls))
             messages += [reply.message(), *book.answered(reply.tool_calls)]
             if book.note.strip():
                 return book.result(book.note)
@@ -89,8 +92,8 @@ class _Desktop:
     def __init__(self, task: FoldTask, page: int) -> None:
         self.note = ""
         self._parts = {part.label: part for part in task.parts}
-        self._before = {note.note_id: note for note in task.notes}
-        self._notes = dict(self._before)
+        self._before = task.notes
+        self._notes = task.notes
         self._page = page
         self._left = page
 
@@ -100,8 +103,8 @@ class _Desktop:
             return None
         return FoldResult(
             note=note,
-            written=tuple([one for one in self._notes.values() if self._before.get(one.note_id) != one]),
-            removed=tuple([one for one in self._before if one not in self._notes]),
+            written=tuple([one for one in self._notes if one not in self._before]),
+            removed=tuple([one.note_id for one in self._before if one.note_id not in self._ids]),
         )
 
     def answered(self, calls: tuple[ToolCall, ...]) -> list[ToolResultMessage]:
@@ -123,13 +126,13 @@ class _Desktop:
             return False, f"the arguments do not fit: {cut(str(error), 300)}"
         if isinstance(given, _ReadSend):
             return self._read(given)
-        if isinstance(given, _WriteNote):
-            return self._write(given)
-        if isinstance(given, _RemoveNote):
-            gone = self._notes.pop(given.note_id, None)
-            return (True, "removed") if gone is not None else self._no_note(given.note_id)
-        self.note = given.note
-        return (True, "done") if given.note.strip() else (False, "the note is empty; give its whole text")
+        if isinstance(given, _Finish):
+            self.note = given.note
+            return (True, "done") if given.note.strip() else (False, "the note is empty; give its whole text")
+        try:
+            return True, self._keep(given)
+        except ToolFailure as error:
+            return False, str(error)
 
     def _read(self, given: _ReadSend) -> tuple[bool, str]:
         part = self._parts.get(given.label)
@@ -143,27 +146,28 @@ class _Desktop:
             return True, page or f"the part has {len(text)} characters"
         return True, f"{page}\n[{len(text) - end} characters follow: offset {end}, in your next reply]"
 
-    def _write(self, given: _WriteNote) -> tuple[bool, str]:
-        content = given.content.strip()
-        if not 0 < len(content) <= MAX_NOTE_CHARS:
-            return False, f"a note has 1 to {MAX_NOTE_CHARS} characters, not {len(content)}"
-        if given.note_id is not None and given.note_id not in self._notes:
-            return self._no_note(given.note_id)
-        if given.note_id is None and len(self._notes) >= MAX_NOTES:
-            return False, f"there are {MAX_NOTES} notes already; remove or change one"
-        note_id = given.note_id or self._new_id()
-        pinned = given.pinned if given.pinned is not None else note_id in self._notes and self._notes[note_id].pinned
-        self._notes[note_id] = Note(note_id, content, pinned)
-        return True, f"written as {note_id}"
+    def _keep(self, given: _WriteNote | _RemoveNote) -> str:
+        """Changes a note. Raises: `ToolFailure` that says what is wrong."""
+        if isinstance(given, _RemoveNote):
+            changes: tuple[NoteChange, ...] = (deleted(self._notes, given.note_id),)
+        elif given.note_id is not None:
+            changes = (updated(self._notes, given.note_id, given.content, given.pinned, POLICY),)
+        else:
+            changes = added(self._notes, Note(self._new_id(), given.content, given.pinned or False), POLICY)
+        for change in changes:
+            self._notes = with_change(self._notes, change)
+        return f"{'removed' if isinstance(given, _RemoveNote) else 'written as'} {changes[-1].note_id}"
+
+    @property
+    def _ids(self) -> set[str]:
+        return {note.note_id for note in self._notes}
 
     def _new_id(self) -> str:
-        """A number that no note has or had before this fold, in words of this fold's oldest part."""
-        first = min(self._parts)
-        taken = {*self._before, *self._notes}
-        return next(name for n in range(1, MAX_NOTES * 3) if (name := f"f{first}.{n}") not in taken)
-
-    def _no_note(self, note_id: str) -> tuple[bool, str]:
-        return False, f"there is no note {cut(note_id, 64)!r}; there are {', '.join(self._notes) or 'none'}"
+        """An id that no note has; the same fold makes the same ones."""
+        count = 0
+        while (made := new_note_id(f"{min(self._parts):06x}{count:04x}", self._notes)) in self._ids:
+            count += 1
+        return made
 
 
 class _ReadSend(Struct, frozen=True, forbid_unknown_fields=True):
@@ -202,7 +206,7 @@ def _tools() -> tuple[ToolSpec, ...]:
 
 
 def _description(name: str) -> str:
-    return prompt(f"fold/{name}").replace("{chars}", f"{MAX_NOTE_CHARS:,}")
+    return prompt(f"fold/{name}").replace("{chars}", f"{POLICY.max_note_chars:,}")
 
 
 def _schema(shape: type[Struct]) -> dict[str, Any]:
