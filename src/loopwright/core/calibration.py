@@ -3,7 +3,7 @@
 Owns: the rule. Must not know: who keeps what was learned (`engine/counting.py`), tokenizers.
 A ratio is a running mean of the first replies and a moving average after that, so that a conversation that turns from prose
 to JSON is followed. Requests of less than `SHARE` of the budget teach nothing: a provider's fixed overhead, some hundred
-tokens with tools, would be read as a property of the text. A ratio is written when it moved by more than `MOVED`.
+tokens with tools, would be read as a property of the text. A ratio is written when it rose by a percent or fell by five.
 Read next: `fold_plan.py`, which uses it.
 """
 
@@ -20,8 +20,8 @@ LOWEST, HIGHEST = 0.25, 4.0
 """Between these a ratio is believed."""
 MEMORY = 8
 """Replies that the moving average looks back, roughly."""
-MOVED = 0.03
-"""A change of a ratio by this share is worth a record."""
+RISEN, FALLEN = 0.01, 0.05
+"""Changes of a ratio, as shares, that are worth a record: what is expected too small goes over the budget."""
 SHARE = 16
 """A request teaches from one part in so many of the budget."""
 NEAR = 0.5
@@ -81,7 +81,7 @@ def news(state: State, model: str, learned: Learned) -> TokensCalibrated | None:
     """
     known, context = recorded(state, model), state.facts.context
     same = context is not None and context.model == model
-    if same and known is not None and known.samples > 0 and abs(learned.ratio / known.ratio - 1) <= MOVED:
+    if same and known is not None and known.samples > 0 and not _moved(learned.ratio / known.ratio):
         return None
     return TokensCalibrated(model, round(learned.ratio, 4), learned.samples)
 
@@ -89,6 +89,10 @@ def news(state: State, model: str, learned: Learned) -> TokensCalibrated | None:
 def counted(state: State, model: str, real: int) -> TokensCalibrated | None:
     """The record of what a tokenizer counted for the next request; None when it is nearly what was expected."""
     ratio = bounded(real / max(raw_tokens(state), 1))
-    if real <= 0 or abs(ratio / ratio_of(state) - 1) <= MOVED:
+    if real <= 0 or not _moved(ratio / ratio_of(state)):
         return None
     return TokensCalibrated(model, round(ratio, 4), 0)
+
+
+def _moved(factor: float) -> bool:
+    return factor > 1 + RISEN or factor < 1 - FALLEN

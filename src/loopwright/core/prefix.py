@@ -108,14 +108,14 @@ def reuse(then: Sent | None, now: Sent, state: State, *, fixed: int) -> Reuse:
 
 
 def judged(found: Reuse, usage: Usage, total: Usage, *, reusable: int, age_s: float | None) -> str | None:
-    """Why the cache did not help; also when nothing broke and the provider still reused nothing.
+    """Why the cache did not help; also when nothing broke and a provider that is known to have one still reused nothing.
 
     `total`: the session's usage before. `reusable`: `found.tokens` in the model's own tokens.
     """
     if found.broke is not None or usage.estimated or usage.cached_tokens or reusable < SMALLEST:
         return found.broke
     if not total.cached_tokens and not total.cache_write_tokens:
-        return "the provider reported nothing reused, as ever in this session"
+        return None  # one that never said so may have no cache
     when = "expired" if age_s is None else f"expired after {age_s:.0f} s"
     return f"the provider reported nothing reused ({when} or evicted)"
 

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopwright.core.calibration import HIGHEST, LOWEST, MOVED, Learned, after, counted, news, recorded, worth_counting
+from loopwright.core.calibration import (
+    FALLEN,
+    HIGHEST,
+    LOWEST,
+    RISEN,
+    Learned,
+    after,
+    counted,
+    news,
+    recorded,
+    worth_counting,
+)
 from loopwright.core.fold_plan import ratio_of
 from loopwright.core.state import State, fold
 from loopwright.model.context_records import PromptEpochStarted, TokensCalibrated
@@ -65,8 +76,13 @@ def test_the_first_ratio_of_a_model_is_written_and_then_only_what_moved() -> Non
     fresh = state()
     assert news(fresh, "m", Learned(1.0, 1)) == TokensCalibrated("m", 1.0, 1)
     known = state(TokensCalibrated("m", 1.2, 4))
-    assert news(known, "m", Learned(1.2 * (1 + MOVED / 2), 5)) is None
-    assert news(known, "m", Learned(1.2 * (1 + MOVED * 2), 5)) is not None
+    for factor, written in (
+        (1 + RISEN / 2, False),
+        (1 + RISEN * 2, True),
+        (1 - FALLEN / 2, False),
+        (1 - FALLEN * 2, True),
+    ):
+        assert (news(known, "m", Learned(1.2 * factor, 5)) is not None) is written
 
 
 def test_a_reply_of_another_model_is_written_so_that_sizes_are_expected_in_its_tokens() -> None:
