@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .tools.decorator import tool
     from .tools.presets import create_default_tool_registry
     from .tools.registry import ToolRegistry
+    from .transports.price_table import PriceTable
     from .transports.provider_config import LLMProviderConfig
     from .transports.service_factory import create_llm_service_from_config, create_llm_service_from_env
 
@@ -69,6 +70,7 @@ _HOME = {
     "LLMTimeout": "model.errors",
     "LoopwrightError": "model.errors",
     "Message": "model.messages",
+    "PriceTable": "transports.price_table",
     "SchemaPolicy": "ports.schema_policy",
     "SessionBusyError": "model.errors",
     "SessionFencedError": "model.errors",
@@ -124,6 +126,7 @@ __all__ = [
     "LLMTimeout",
     "LoopwrightError",
     "Message",
+    "PriceTable",
     "SchemaPolicy",
     "SessionBusyError",
     "SessionFencedError",

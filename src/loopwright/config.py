@@ -6,6 +6,7 @@ Read next: `loop.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -18,6 +19,9 @@ from .model.errors import ConfigError
 __all__ = ["AgentLoopConfig", "LLMRetryPolicy", "WorkerSettings"]
 
 
+LONGEST_KEY = 200
+"""Characters of the key of a budget."""
+
 SHORTEST_KEY = 16
 """Bytes of a key for `hash_chain_key`."""
 
@@ -29,6 +33,10 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Sessions made by this loop belong to this agent and are run only by loops of the same name."""
     system_prompt: str | None = None
     """Instructions where neither session nor send has its own."""
+    inject_tool_descriptions: bool = False
+    """List names and descriptions of the tools in the instructions, too; their definitions hold them already."""
+    tool_catalog_header: str | None = None
+    """What stands above that list; None takes the library's words."""
     model: str | None = None
     """Overrides the service's model."""
     max_rounds: int = 24
@@ -43,6 +51,13 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     within. None: nothing is folded before a provider refuses the window as too long."""
     fold_timeout_s: float = 120.0
     """How long one fold may take."""
+    run_cost_budget_usd: float | None = None
+    """US dollars one send may cost; None is unlimited. Budgets of money need the loop's `prices`."""
+    session_cost_budget_usd: float | None = None
+    """US dollars all sends of a session may cost together; None is unlimited. Not enforced yet."""
+    cost_budgets: dict[str, float] | None = None
+    """US dollars by the key of a budget, such as a customer or a month: all sessions and processes that name the key
+    share it, through their store. Not enforced yet."""
     stream: bool = True
     """Ask services that can for a stream; replies are the same."""
     retry: LLMRetryPolicy = LLMRetryPolicy()
@@ -58,6 +73,9 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """For tools that name none."""
     tool_output_limit: int = 50_000
     """Characters of one result that the model sees; the rest is kept and can be read back."""
+    max_message_bytes: int = 50_000_000
+    """Of one message: characters of its text and bytes of its pictures and files. A host's message over it is refused
+    (`MessageTooLargeError`); in a tool result a picture or file beyond it becomes a text that says so."""
     stop_grace_s: float = 0.5
     """How long a stopped handler or model call may take to wind down before the run leaves it behind."""
     on_interrupted: Literal["resume", "abort", "raise"] = "resume"
@@ -100,8 +118,15 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         whole = isinstance(key, bytes) and len(key) >= SHORTEST_KEY
         if key is not None and not whole:
             problems.append(f"hash_chain_key must be bytes, at least {SHORTEST_KEY} of them")
+        if "cost_budgets" not in wrong:
+            problems += _budget_problems(self.cost_budgets or {})
         if problems:
             raise ConfigError(problems)
+
+
+def has_cost_budget(config: AgentLoopConfig) -> bool:
+    """True when any budget of money is set."""
+    return bool(config.run_cost_budget_usd or config.session_cost_budget_usd or config.cost_budgets)
 
 
 class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -139,6 +164,7 @@ _POSITIVE = (
     "max_parallel_tools",
     "tool_timeout_s",
     "tool_output_limit",
+    "max_message_bytes",
     "fold_timeout_s",
     "lease_ttl_s",
     "loop_stall_s",
@@ -152,13 +178,34 @@ _NOT_NEGATIVE = (
     "lease_wait_s",
     "session_cache_size",
 )
-_POSITIVE_OR_NONE = ("max_output_tokens", "run_token_budget", "context_budget_tokens")
+_POSITIVE_OR_NONE = (
+    "max_output_tokens",
+    "run_token_budget",
+    "context_budget_tokens",
+    "run_cost_budget_usd",
+    "session_cost_budget_usd",
+)
 
 _RANGES: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (_POSITIVE, "positive", lambda value: value > 0),
     (_NOT_NEGATIVE, "0 or more", lambda value: value >= 0),
     (_POSITIVE_OR_NONE, "positive or None", lambda value: value is None or value > 0),
 )
+
+
+def _budget_problems(budgets: dict[str, float]) -> list[str]:
+    problems = [f"cost_budgets[{key!r}] must be positive" for key, usd in budgets.items() if not usd > 0]
+    problems += [f"cost_budgets[{key!r}] must be a finite number" for key, usd in budgets.items() if usd == math.inf]
+    return problems + [
+        f"key {key!r} of cost_budgets must be 1 to {LONGEST_KEY} printable characters"
+        for key in budgets
+        if not _is_key(key)
+    ]
+
+
+def _is_key(key: str) -> bool:
+    return 1 <= len(key) <= LONGEST_KEY and key.isprintable()
+
 
 _WORKER_RANGES: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (("max_sessions", "poll_min_s", "poll_max_s", "set_aside_s"), "positive", lambda value: value > 0),

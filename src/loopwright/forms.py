@@ -9,24 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from .config import AgentLoopConfig, has_cost_budget
 from .core.decide import FoldPolicy
 from .late import Late
 from .model.errors import ConfigError
 from .model.specs import StructuredOutputSpec
+from .ports.prices import Prices
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 
 if TYPE_CHECKING:
     from .engine import context_parts as parts
     from .engine.context_parts import ContextParts
     from .ports.fold import FoldStrategy
-    from .ports.representation import Representation
-    from .ports.token_counter import TokenCounter
     from .tools import registry, signature, validation
+    from .transports import published_prices
 else:
     parts = Late("loopwright.engine.context_parts")
     registry = Late("loopwright.tools.registry")
     signature = Late("loopwright.tools.signature")
     validation = Late("loopwright.tools.validation")
+    published_prices = Late("loopwright.transports.published_prices")
 
 OutputSchema = StructuredOutputSpec | dict[str, Any] | type
 
@@ -47,6 +49,19 @@ def source_of_tools(tools: ToolSource | Iterable[ToolDefinition | Callable[..., 
         )
     given = _each(tools)
     return registry.ToolRegistry.of(*given) if given else NoTools()
+
+
+def source_of_prices(prices: Prices | str | None, config: AgentLoopConfig) -> Prices | None:
+    """What says what calls cost. Raises `ConfigError`, for "auto" `ImportError` that names the extra."""
+    if prices is None:
+        if has_cost_budget(config):
+            raise ConfigError('a budget of money needs the price of calls: give the loop prices="auto" or a PriceTable')
+        return None
+    if prices == "auto":
+        return published_prices.PublishedPrices()
+    if isinstance(prices, str) or not callable(getattr(prices, "cost", None)):
+        raise ConfigError(f'prices must be "auto" or have cost(), as PriceTable has, not {prices!r}')
+    return prices
 
 
 def _each(tools: Any) -> list[Any]:
@@ -106,10 +121,29 @@ def fold_policy(fold: FoldStrategy) -> FoldPolicy:
     )
 
 
-def context_parts(
-    representation: Representation | None, fold: FoldStrategy | None, counter: TokenCounter | None
-) -> ContextParts:
-    """The host's implementers, together. Raises: `ConfigError` for a counter that cannot count."""
-    if counter is not None and not hasattr(counter, "count"):
-        raise ConfigError(f"token_counter must have count(request, model=...); a {type(counter).__name__} has not")
-    return parts.ContextParts(representation=representation, fold=fold, counter=counter)
+def context_parts(**given: Any) -> ContextParts | None:
+    """The host's implementers, together, by the fields of `ContextParts`; None when there is none.
+
+    Raises: `ConfigError` for one that lacks what its port asks for.
+    """
+    if all(part is None for part in given.values()):
+        return None
+    problems = [
+        f"{name}: {type(part).__name__} has no {member}"
+        for name, part in given.items()
+        if part is not None
+        for member in _MEMBERS.get(name, ())
+        if not hasattr(part, member)
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return parts.ContextParts(**given)
+
+
+_MEMBERS = {
+    "representation": ("kind", "version", "project"),
+    "fold": ("fold_id", "keep_last_sends", "trigger_ratio", "summary_max_tokens", "fold"),
+    "prompt_source": ("sections",),
+    "token_counter": ("count",),
+}
+"""What each part must have."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from .config import AgentLoopConfig, WorkerSettings
+from .config import AgentLoopConfig, WorkerSettings, has_cost_budget
 from .core.decide import FoldPolicy, Limits
 from .engine.actor import ACTORS
 from .engine.admission import Admission
@@ -25,8 +26,8 @@ from .engine.kernel import Kernel
 from .engine.turn import AS_SET, SendOptions
 from .late import Late
 from .model.errors import ConfigError, LoopClosedError
-from .model.messages import Message, MessageLike
-from .model.records import Interaction, SessionCreated
+from .model.messages import MessageLike
+from .model.records import SessionCreated
 from .model.specs import StructuredOutputSpec
 from .ports.ambient import Ambient, RealAmbient
 from .ports.cancellation import CancellationToken, Stop
@@ -34,21 +35,23 @@ from .ports.llm import LLMService
 from .ports.schema_policy import SchemaPolicy
 from .ports.store import Durability, NewSession
 from .ports.tool import NoTools, ToolDefinition, ToolSource
+from .session_reading import SessionReading
 from .stores.dsn import BUSY_WAIT_S, default_path, open_store
 
 if TYPE_CHECKING:
     from . import forms
     from .context import summary_fold
-    from .core.chain import ChainReport
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, draining, forking, inspection, recovery, verifying, watching, worker
+    from .engine import answers, draining, epochs, folding, forking, model_chain, recovery, watching, worker
     from .engine.answers import Answers
-    from .engine.inspection import SessionStats
+    from .engine.model_chain import ModelChain
     from .engine.recovery import Recovered
     from .engine.worker import SessionNews, WorkDone
     from .forms import OutputSchema
     from .model.events import AgentEvent
     from .ports.fold import FoldStrategy
+    from .ports.prices import Prices
+    from .ports.prompt_source import PromptSource
     from .ports.representation import Representation
     from .ports.store_admin import SessionStore
     from .ports.token_counter import TokenCounter
@@ -60,10 +63,11 @@ else:
     summary_fold = Late("loopwright.context.summary_fold")
     answers = Late("loopwright.engine.answers")
     draining = Late("loopwright.engine.draining")
+    epochs = Late("loopwright.engine.epochs")
+    folding = Late("loopwright.engine.folding")
     forking = Late("loopwright.engine.forking")
-    inspection = Late("loopwright.engine.inspection")
+    model_chain = Late("loopwright.engine.model_chain")
     recovery = Late("loopwright.engine.recovery")
-    verifying = Late("loopwright.engine.verifying")
     watching = Late("loopwright.engine.watching")
     worker = Late("loopwright.engine.worker")
     validation = Late("loopwright.tools.validation")
@@ -75,7 +79,7 @@ T = TypeVar("T")
 _NOTHING_GIVEN = (None,) * 8
 
 
-class StatefulAgentLoop:
+class StatefulAgentLoop(SessionReading):
     """Durable conversations with tools, over one store.
 
     Any number of loop objects, processes and threads may share a store; a session is run by one of them at a time.
@@ -87,6 +91,7 @@ class StatefulAgentLoop:
         self,
         *,
         llm: str | LLMService,
+        fallbacks: Sequence[str | LLMService] = (),
         dsn: str | os.PathLike[str] | None = None,
         store: SessionStore | None = None,
         tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]] = (),
@@ -95,18 +100,23 @@ class StatefulAgentLoop:
         event_bus: AgentEventBus | None = None,
         representation: Representation | None = None,
         fold: FoldStrategy | None = None,
+        prompt_source: PromptSource | None = None,
         token_counter: TokenCounter | None = None,
         schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
         durability: Durability = "barrier",
         ambient: Ambient | None = None,
+        prices: Prices | Literal["auto"] | None = None,
     ) -> None:
         """Opens the store at once; the model is reached with the first send.
 
-        `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`.
+        `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`. `fallbacks`: models
+        of the same kinds that are asked in this order when the one before gives up, each opened when it is first needed.
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
         `tools`: functions, definitions or a registry. `representation`: how finished sends are shown, by default verbatim.
-        `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`.
+        `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `prompt_source`: what of the
+        instructions stands in files (`PromptFiles`).
         `token_counter`: a tokenizer, by default tiktoken where it is installed (extra `tokens`). `ambient`: clock, ids and randomness, for tests.
+        `prices`: what calls cost, such as a `PriceTable`; "auto" takes the list prices of providers (extra `prices`).
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
         if config is not None and not isinstance(config, AgentLoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -115,10 +125,13 @@ class StatefulAgentLoop:
             raise ConfigError("pass dsn or store, not both")
         self._owned_store = store is None
         self._owned_llm = isinstance(llm, str)
-        if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
-            raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
-        service: LLMService = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
+        service = service_factory.create_llm_service(llm) if isinstance(llm, str) else _usable_model("llm", llm)
         settings = config or AgentLoopConfig()
+        given: dict[str, Any] = {"representation": representation, "fold": fold, "prompt_source": prompt_source}
+        given["token_counter"] = token_counter
+        context = forms.context_parts(**given) if any(given.values()) else None
+        costed = prices is not None or has_cost_budget(settings)
+        list_of_prices = forms.source_of_prices(prices, settings) if costed else None
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
         wait_s = max(BUSY_WAIT_S, settings.lease_ttl_s)
         self._store = store or open_store(
@@ -127,6 +140,7 @@ class StatefulAgentLoop:
         self._kernel = Kernel(
             store=self._store,
             llm=service,
+            chain=_chain(service, fallbacks) if fallbacks else None,
             tools=NoTools() if tools == () else forms.source_of_tools(tools),
             config=settings,
             hooks=hooks or AgentHooks(),
@@ -138,12 +152,11 @@ class StatefulAgentLoop:
                 validate=_validate,
                 fold=FoldPolicy() if fold is None else forms.fold_policy(fold),
             ),
-            context=None
-            if representation is None and fold is None and token_counter is None
-            else forms.context_parts(representation, fold, token_counter),
-            own_fold=_own_fold,
-            own_counter=_own_counter,
+            context=context,
+            own_fold=lambda: summary_fold.LLMSummaryFold(),  # noqa: PLW0108 - loaded when it is asked
+            own_counter=lambda: tiktoken_counter.shared_counter(),  # noqa: PLW0108 - loaded when it is asked
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
+            prices=list_of_prices,
         )
         self._admission = Admission(self._kernel)
         self._in_flight = InFlight()
@@ -235,7 +248,7 @@ class StatefulAgentLoop:
         `SessionPendingError` (it waits for a person or host), `SessionReentrantError`.
         Concurrency: sends on one session take turns. Cancel: the send ends as cancelled, then the cancellation goes on.
         """
-        user = user_message(message)
+        user = user_message(message, self.config.max_message_bytes)
         schema = response_format if response_format is not None else output_schema
         given = (send_id, tools, system_prompt, max_rounds, run_token_budget, max_output_tokens, schema, stop)
         if heal_pending or given != _NOTHING_GIVEN:
@@ -273,7 +286,7 @@ class StatefulAgentLoop:
         A running session takes it at its next round boundary (`FollowUpQueued` is returned at once); an idle one runs
         it like `send`. Durable when accepted, delivered once; `item_id` is deduplicated for the life of the session.
         """
-        user = user_message(message)
+        user = user_message(message, self.config.max_message_bytes)
         with self._counted():
             item = item_id or self._kernel.ambient.new_id("item")
             return await self._admission.follow_up(session_id, user, item, SendOptions(stop=_source_of_stop(stop)))
@@ -286,7 +299,7 @@ class StatefulAgentLoop:
         An idle session waits for a worker (`serve`, in any process), for its next send or for `resume`; one that waits
         for a person or a host goes on when that answered. Of any agent name. Durable and deduplicated like `follow_up`.
         """
-        user = user_message(message)
+        user = user_message(message, self.config.max_message_bytes)
         with self._counted():
             item = item_id or self._kernel.ambient.new_id("item")
             return await self._admission.enqueue(session_id, user, item)
@@ -395,29 +408,21 @@ class StatefulAgentLoop:
         ACTORS.drop(self._store.identity, session_id)
         return gone
 
-    async def get_messages(self, session_id: str) -> tuple[Message, ...]:
-        """The whole conversation as messages, oldest first; calls still open stand in the last reply."""
-        self._check_open()
-        return await inspection.read_messages(self._store, session_id)
+    async def new_epoch(self, session_id: str, *, reason: str = "asked for") -> bool:
+        """Takes instructions, tools and files as they are now for the session's next requests; the provider's cache breaks.
 
-    async def get_pending(self, session_id: str) -> tuple[tuple[Any, ...], tuple[Interaction, ...]]:
-        """(open tool calls, open questions) of a session."""
-        self._check_open()
-        return await inspection.pending_of(self._store, session_id)
-
-    async def get_session_stats(self, session_id: str) -> SessionStats:
-        """Counts, usage, status and times of a session."""
-        self._check_open()
-        return await inspection.stats_of(self._store, session_id)
-
-    async def verify(self, session_id: str, *, expected: str | None = None) -> ChainReport:
-        """What the links of `hash_chain` say about a session's records: whether any was changed, removed or put in.
-
-        Made with this loop's `hash_chain_key`; needs no turn and changes nothing. `expected`: the digest of an earlier
-        report, kept elsewhere. Raises: `ConfigError` when that is no digest. Cost: the whole journal, in pages.
+        False when there is nothing to freeze. Raises: `SessionPendingError` while a send is open.
         """
-        self._check_open()
-        return await verifying.verify(self._store, session_id, key=self.config.hash_chain_key, expected=expected)
+        with self._counted():
+            return await self._admission.in_turn(session_id, lambda turn: epochs.asked_for(turn, reason))
+
+    async def fold(self, session_id: str) -> bool:
+        """Puts all but the newest sends into a note now, with the session's turn; False when there is nothing to fold.
+
+        Raises: `SessionPendingError` while a send is open, `CompactionFailed` when no note was made; what it cost is stored.
+        """
+        with self._counted():
+            return await self._admission.in_turn(session_id, folding.fold_asked)
 
     async def prewarm(self, session_id: str) -> bool:
         """Loads a session's state into memory ahead of its next send; False when it was warm."""
@@ -444,6 +449,8 @@ class StatefulAgentLoop:
             await self._store.aclose()
         if self._owned_llm:
             await self._kernel.llm.aclose()
+        if self._kernel.chain is not None:
+            await self._kernel.chain.aclose()
 
     @property
     def _answers(self) -> Answers:
@@ -463,17 +470,30 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
+def _chain(first: LLMService, others: Sequence[str | LLMService]) -> ModelChain:
+    """The models in their order. Raises: `ConfigError` for a model string that cannot be opened."""
+    if isinstance(others, str):
+        raise ConfigError("fallbacks must be a list of models, not one text")
+    chain: list[LLMService | model_chain.ClosedModel] = []
+    for other in others:
+        if not isinstance(other, str):
+            chain.append(_usable_model("fallbacks", other))
+            continue
+        config = service_factory.config_of_model(other)
+        opened = partial(service_factory.create_llm_service_from_config, config)
+        chain.append(model_chain.ClosedModel(other, opened))
+    return model_chain.ModelChain(first, chain)
+
+
+def _usable_model(where: str, service: LLMService) -> LLMService:
+    if not (hasattr(service, "complete") or hasattr(service, "stream")):
+        raise ConfigError(f"{where} must be 'provider:model' or an object with complete() or stream()")
+    return service
+
+
 def _source_of_stop(stop: Stop) -> Stop:
     """Before anything is accepted: what cannot stop a run is an error and not silence."""
     return stop if stop is None else CancellationToken.from_any(stop)
-
-
-def _own_fold() -> FoldStrategy:
-    return summary_fold.LLMSummaryFold()
-
-
-def _own_counter() -> TokenCounter | None:
-    return tiktoken_counter.shared_counter()
 
 
 def _validate(schema: dict[str, Any], value: Any) -> str | None:

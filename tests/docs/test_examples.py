@@ -20,6 +20,7 @@ SAYS = {
         "completed | Well: a person denied the call",
     ],
     "ask_a_person": ["waiting_for_input | Ship it on a Friday?", "completed | The boss says no."],
+    "costs": ["budget_exceeded after 3 rounds | $0.1035", "session: 3 calls, 103,500,000 nanodollars"],
     "crash_and_resume": ["the first process ended with -9", "party | completed | Coffee is ready.", "baked: ['cake']"],
     "follow_ups": ["queued 1 | the second click is a duplicate: True", "I heard: Only after 2020!"],
     "forks": [

@@ -2,7 +2,7 @@
 
 Owns: how commands are called, and that the process ends with their exit code. Must not know: what commands do.
 Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `fork_command.py`, `worker_command.py`, `db_commands.py`, `doctor_command.py`,
-`verify_command.py`.
+`verify_command.py`, `usage_command.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .plain_command import PlainCommand
 from .run_command import run
 from .session_commands import sessions_app
 from .standard_streams import unwritten
+from .usage_command import usage
 from .verify_command import verify
 from .worker_command import worker
 
@@ -59,6 +60,7 @@ app.command(cls=PlainCommand)(run)
 app.command(cls=PlainCommand)(chat)
 app.command(cls=PlainCommand)(fork)
 app.add_typer(sessions_app, name="sessions")
+app.command(cls=PlainCommand)(usage)
 app.command(cls=PlainCommand)(worker)
 app.add_typer(db_app, name="db")
 app.command(cls=PlainCommand)(doctor)

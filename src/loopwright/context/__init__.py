@@ -1,7 +1,8 @@
-"""What a model is shown beside the conversation: skills, files of a repository, and the prompt around them.
+"""What stands around the window: folds, skills, files of a repository. Loaded by loops that use them.
 
-Owns: the public names of `loopwright.context`, resolved on first use. Must not know: the engine, stores, tools.
-Read next: `skills.py`, `agents_md.py`, `prompt_files.py`.
+Owns: implementers of the ports that shape what a model sees, and the public names of `loopwright.context`, resolved on
+first use. Must not know: the engine, stores, tools.
+Read next: `summary_fold.py`, `skills.py`, `prompt_files.py`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ if TYPE_CHECKING:
     from ..core.prompt_assembly import SystemPromptBuilder
     from .prompt_files import PromptFiles
     from .skills import SkillLibrary
+    from .store_memory import StoreMemory
 
 _HOME = {
     "PromptFiles": ".prompt_files",
     "SkillLibrary": ".skills",
+    "StoreMemory": ".store_memory",
     "SystemPromptBuilder": "..core.prompt_assembly",
 }
 
-__all__ = ["PromptFiles", "SkillLibrary", "SystemPromptBuilder"]
+__all__ = ["PromptFiles", "SkillLibrary", "StoreMemory", "SystemPromptBuilder"]
 
 
 def __getattr__(name: str) -> Any:

@@ -119,6 +119,9 @@ def decide(state: State, limits: Limits, *, inbox_waiting: bool, held: frozenset
     budget = send.start.run_token_budget
     if budget is not None and send.rounds >= 1 and send.usage.total_tokens >= budget:
         return Finish("budget_exceeded", send.answer)
+    money = send.start.run_cost_budget
+    if money is not None and send.rounds >= 1 and send.usage.nanodollars >= money:
+        return Finish("budget_exceeded", send.answer)
     if send.overflow or send.start.context_budget_tokens is not None:
         step = _too_long(state, send, limits)
         if step is not None:

@@ -22,7 +22,6 @@ from ..model.errors import (
     RetryLaterError,
     SessionBusyError,
     SessionMovedError,
-    SessionPendingError,
     StoreError,
 )
 from ..model.event_types import AgentEventType
@@ -34,15 +33,17 @@ from ..ports.store import Enqueued, InboxItem, MarkItem, Op, TakeItems
 from .actor import ACTORS, Actor, TurnOf
 from .journal import check_known
 from .kernel import Kernel
-from .running import base_prompt, before_append, said
-from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing
+from .running import base_prompt, before_append, said, without_bytes
+from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing, pending_error
 
 if TYPE_CHECKING:
+    from ..core import pricing
     from ..core import result as results
     from ..core.result import FollowUpQueued, StatefulResult
     from . import epochs
 else:
     epochs = Late("loopwright.engine.epochs")
+    pricing = Late("loopwright.core.pricing")
     results = Late("loopwright.core.result")
 
 T = TypeVar("T")
@@ -178,6 +179,7 @@ class Admission:
     async def _queued(self, session_id: str, message: UserMessage, item_id: str) -> Enqueued:
         """Stores the item; a run of this session in this process sees it at its next boundary."""
         store, now = self.kernel.store, self.kernel.ambient.now()
+        message = await without_bytes(self.kernel, session_id, message)
         self.kernel.ambient.reach("inbox.before")
         queued = await store.enqueue(session_id, InboxItem(item_id, "message", encode(message), now))
         self.kernel.ambient.reach("inbox.after")
@@ -318,6 +320,7 @@ class Admission:
     def _start(self, turn: Turn) -> SendStarted:
         """The record with every limit of a new send."""
         options, config = turn.options, self.kernel.config
+        usd = config.run_cost_budget_usd
         names = options.tools if options.tools is not None else (options.registry or self.kernel.tools).names()
         return SendStarted(
             index=turn.journal.state.facts.sends + 1,
@@ -327,6 +330,7 @@ class Admission:
             system_prompt=options.system_prompt,
             model=config.model,
             run_token_budget=options.run_token_budget or config.run_token_budget,
+            run_cost_budget=None if usd is None else pricing.nanodollars(usd),
             max_output_tokens=options.max_output_tokens or config.max_output_tokens,
             output=options.output,
             context_budget_tokens=config.context_budget_tokens,
@@ -342,6 +346,7 @@ class Admission:
         The send is taken over first: who loses it to another process has stored nothing.
         """
         kernel = self.kernel
+        message = await without_bytes(kernel, turn.actor.session_id, message)
         old = await turn.take_over("a new input arrived")
         item_id = options.send_id or kernel.ambient.new_id("item")
         item = InboxItem(item_id, "message", encode(message), kernel.ambient.now())
@@ -433,13 +438,3 @@ def epochs_asked(turn: Turn, start: SendStarted) -> bool:
     if facts.context is not None or kernel.context is not None or start.tools:
         return True
     return base_prompt(kernel.config, turn.journal.state, start.system_prompt) is not None
-
-
-def pending_error(session_id: str, state: State) -> SessionPendingError:
-    """The error that lists what a session still waits for."""
-    return SessionPendingError(
-        session_id,
-        assistant_position=state.batch[0].position if state.batch else None,
-        pending_tool_calls=[c.call for c in state.open_calls()],
-        pending_interactions=[c.question for c in state.batch if c.waits_for_person],
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..ports.fold import FoldStrategy
+from ..ports.prompt_source import PromptSource
 from ..ports.representation import Representation
 from ..ports.token_counter import TokenCounter
 
@@ -18,4 +19,5 @@ class ContextParts(Struct, frozen=True, kw_only=True):
 
     representation: Representation | None = None
     fold: FoldStrategy | None = None
-    counter: TokenCounter | None = None
+    token_counter: TokenCounter | None = None
+    prompt_source: PromptSource | None = None

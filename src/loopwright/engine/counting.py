@@ -97,7 +97,7 @@ async def _asked(counter: TokenCounter, request: LLMRequest, model: str) -> int 
 
 
 async def _count(run: RunContext, kernel: Kernel, request: LLMRequest, model: str) -> int | None:
-    counter = None if kernel.context is None else kernel.context.counter
+    counter = None if kernel.context is None else kernel.context.token_counter
     counter = counter or (None if kernel.own_counter is None else kernel.own_counter())
     if counter is None:
         kernel.counting = False

@@ -7,24 +7,34 @@ starts an epoch. Read next: `core/context_state.py`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from ..core.calls import text_of
 from ..core.pairing import problem
+from ..core.prompt_assembly import PromptParts, assemble, tool_catalogue
 from ..core.state import State
 from ..core.window import VERBATIM, send_asides, send_messages, unprojected
 from ..model.context_records import PromptEpochStarted, SendProjected
+from ..model.event_types import AgentEventType
 from ..model.records import Record, SendStarted
 from ..model.specs import ToolSpec
+from ..ports.prompt_source import PromptProblem, PromptSections
 from ..ports.representation import FinishedSend, Representation
 from ..ports.tool import ToolSource
 from .journal import checked_record
 from .kernel import Kernel
 from .running import base_prompt
-from .turn import Turn
+from .threads import in_thread
+from .turn import Turn, pending_error
 
 _log = logging.getLogger("loopwright.epochs")
+
+SOURCE_TIMEOUT_S = 10.0
+"""How long a send may be held up by the files of its prompt."""
 
 
 async def opening(turn: Turn, start: SendStarted) -> list[Record]:
@@ -35,45 +45,130 @@ async def opening(turn: Turn, start: SendStarted) -> list[Record]:
     return [*(await started(kernel, state, start, tools)), *projections(kernel, state, tools)]
 
 
+class EpochShape(Struct, frozen=True):
+    """What code gives for requests, as it is now."""
+
+    base: str | None
+    tools: tuple[ToolSpec, ...]
+    parts: tuple[str, ...]
+    shown_as: tuple[str, int]
+
+    @property
+    def is_nothing(self) -> bool:
+        """True when there is nothing to freeze."""
+        return self == _NOTHING
+
+
+_NOTHING = EpochShape(None, (), (), (VERBATIM, 1))
+
+
+def wanted(kernel: Kernel, state: State, start_prompt: str | None, specs: tuple[ToolSpec, ...]) -> EpochShape:
+    """What the epoch of a send should hold."""
+    parts = ["catalogue"] if kernel.config.inject_tool_descriptions and specs else []
+    context = kernel.context
+    if context is not None and context.prompt_source is not None:
+        parts.append("files")
+    representation = None if context is None else context.representation
+    shown_as = (VERBATIM, 1) if representation is None else (representation.kind, representation.version)
+    return EpochShape(base_prompt(kernel.config, state, start_prompt), specs, tuple(parts), shown_as)
+
+
 async def started(kernel: Kernel, state: State, start: SendStarted, tools: ToolSource) -> list[Record]:
     """The epoch that a send needs; empty when it is the current one, or when there is nothing to freeze."""
-    current = None if state.facts.context is None else state.facts.context.epoch
-    base = base_prompt(kernel.config, state, start.system_prompt)
-    specs = specs_of(tools, start.tools)
-    kind, version = _shown_as(kernel)
-    if current is None and base is None and not specs and kind == VERBATIM:
-        return []
-    reason = "first" if current is None else _change(current, base, specs, (kind, version))
-    if reason is None:
-        return []
-    return [await _made(current, reason, base, specs, (kind, version))]
+    current = current_epoch(state)
+    want = wanted(kernel, state, start.system_prompt, specs_of(tools, start.tools))
+    if current is None:
+        return [] if want.is_nothing else [await _made(kernel, state, want, "first")]
+    reason = _change(current, want)
+    return [] if reason is None else [await _made(kernel, state, want, reason)]
 
 
 async def renewed(kernel: Kernel, state: State, reason: str) -> list[Record]:
     """The next epoch with what the host's code gave for the current one and files as they are now; empty without one."""
-    current = None if state.facts.context is None else state.facts.context.epoch
+    current = current_epoch(state)
     if current is None:
         return []
     shown_as = (current.representation, current.representation_version)
-    return [await _made(current, reason, current.base, current.tools, shown_as)]
+    return [await _made(kernel, state, EpochShape(current.base, current.tools, current.parts, shown_as), reason)]
 
 
-async def _made(
-    current: PromptEpochStarted | None,
-    reason: str,
-    base: str | None,
-    specs: tuple[ToolSpec, ...],
-    shown_as: tuple[str, int],
-) -> PromptEpochStarted:
+async def asked_for(turn: Turn, reason: str) -> bool:
+    """Starts an epoch with code and files as they are now; False when there is nothing to freeze.
+
+    Raises: `SessionPendingError` while a send is open.
+    """
+    kernel = turn.kernel
+    await turn.journal.load()
+    state = turn.journal.state
+    if state.active is not None:
+        raise pending_error(turn.actor.session_id, state)
+    want = wanted(kernel, state, None, specs_of(kernel.tools, None))
+    if want.is_nothing and current_epoch(state) is None:
+        return False
+    await turn.journal.commit([await _made(kernel, state, want, reason)], release=True)
+    return True
+
+
+async def preview(kernel: Kernel, state: State) -> str | None:
+    """The instructions of the next send, byte for byte, if nothing about it is overridden."""
+    want = wanted(kernel, state, None, specs_of(kernel.tools, None))
+    current = current_epoch(state)
+    if current is not None and _change(current, want) is None:
+        return current.instructions
+    return await _instructions(kernel, state.facts.session_id, want)
+
+
+def current_epoch(state: State) -> PromptEpochStarted | None:
+    """The newest epoch's record."""
+    return None if state.facts.context is None else state.facts.context.epoch
+
+
+async def _made(kernel: Kernel, state: State, want: EpochShape, reason: str) -> PromptEpochStarted:
+    current = current_epoch(state)
     return PromptEpochStarted(
         number=1 if current is None else current.number + 1,
         reason=reason,
-        base=base,
-        instructions=base,
-        tools=specs,
-        representation=shown_as[0],
-        representation_version=shown_as[1],
+        base=want.base,
+        instructions=await _instructions(kernel, state.facts.session_id, want),
+        parts=want.parts,
+        tools=want.tools,
+        representation=want.shown_as[0],
+        representation_version=want.shown_as[1],
     )
+
+
+async def _instructions(kernel: Kernel, session_id: str, want: EpochShape) -> str | None:
+    """Base, tool catalogue, skills and repository context; the files are read here."""
+    if not want.parts:
+        return want.base
+    found = await _sections(kernel, session_id) if "files" in want.parts else PromptSections()
+    return assemble(
+        PromptParts(
+            base=want.base,
+            catalogue=tool_catalogue(want.tools) if "catalogue" in want.parts else "",
+            skills=found.skills,
+            repository=found.repository,
+            catalogue_header=kernel.config.tool_catalog_header,
+        )
+    )
+
+
+async def _sections(kernel: Kernel, session_id: str) -> PromptSections:
+    source = None if kernel.context is None else kernel.context.prompt_source
+    if source is None:  # another process had one; what it read is gone with this epoch
+        return PromptSections()
+    try:
+        async with asyncio.timeout(SOURCE_TIMEOUT_S):
+            found = await in_thread(source.sections)
+    except TimeoutError:
+        left = f"reading the files of the prompt took more than {SOURCE_TIMEOUT_S:g} s"
+        found = PromptSections(problems=(PromptProblem("", None, left, "look at the disk they are on"),))
+    except Exception as error:  # noqa: BLE001 - host code: a prompt without these parts is better than no answer
+        found = PromptSections(problems=(PromptProblem("", None, text_of(error), "repair the prompt source"),))
+    for problem_found in found.problems:
+        _log.warning("session %s: left out of the prompt: %s", session_id, problem_found)
+        kernel.emit(session_id, AgentEventType.STATUS_CHANGED, "prompt_problem", str(problem_found))
+    return found
 
 
 def specs_of(tools: ToolSource, allowed: Sequence[str] | None) -> tuple[ToolSpec, ...]:
@@ -82,22 +177,17 @@ def specs_of(tools: ToolSource, allowed: Sequence[str] | None) -> tuple[ToolSpec
     return tuple([tool.spec for _, tool in found if tool is not None])
 
 
-def _shown_as(kernel: Kernel) -> tuple[str, int]:
-    representation = None if kernel.context is None else kernel.context.representation
-    return (VERBATIM, 1) if representation is None else (representation.kind, representation.version)
-
-
-def _change(
-    current: PromptEpochStarted, base: str | None, specs: tuple[ToolSpec, ...], shown_as: tuple[str, int]
-) -> str | None:
+def _change(current: PromptEpochStarted, want: EpochShape) -> str | None:
     """Why the current epoch does not fit any more; None when it does."""
-    if shown_as != (current.representation, current.representation_version):
-        return f"representation: {shown_as[0]} {shown_as[1]}"
-    if base != current.base:
+    if want.shown_as != (current.representation, current.representation_version):
+        return f"representation: {want.shown_as[0]} {want.shown_as[1]}"
+    if want.base != current.base:
         return "instructions changed"
-    if specs == current.tools:
+    if want.parts != current.parts:
+        return f"parts of the prompt: {', '.join(want.parts) or 'none'}"
+    if want.tools == current.tools:
         return None
-    before, now = {spec.name: spec for spec in current.tools}, {spec.name: spec for spec in specs}
+    before, now = {spec.name: spec for spec in current.tools}, {spec.name: spec for spec in want.tools}
     told = [f"{name} removed" for name in before if name not in now]
     told += [f"{name} added" for name in now if name not in before]
     told += [f"{name} changed" for name in now if name in before and now[name] != before[name]]

@@ -24,6 +24,7 @@ from ..core.window import send_asides, send_messages, tokens_of
 from ..model.context_records import FoldFailed, FoldMade, NoteWritten
 from ..model.errors import (
     CancellationRequested,
+    CompactionFailed,
     LoopwrightError,
     RetryLaterError,
     SessionGoneError,
@@ -41,6 +42,7 @@ from ..ports.hook_points import HookPoint
 from ..ports.llm import LLMRequest, LLMResponse, LLMService
 from ..prompts import prompt
 from .actor import ACTORS, Actor, outside_of_turns
+from .attachments import Attachments
 from .bus import AgentEventBus
 from .epochs import renewed
 from .journal import Journal
@@ -48,6 +50,7 @@ from .kernel import Kernel
 from .model_call import CallStopped, ModelCall, NoReply, code_of
 from .running import RunContext
 from .stopping import Stopped, TimedOut, race
+from .turn import Turn, pending_error
 
 _log = logging.getLogger("loopwright.folding")
 
@@ -85,6 +88,25 @@ async def fold_now(context: RunContext, plan: FoldPlan) -> None:
     await _commit(journal, made)
     if context.token.cancelled:
         raise CancellationRequested(context.token.reason)
+
+
+async def fold_asked(turn: Turn) -> bool:
+    """Folds all but the newest sends; see `StatefulAgentLoop.fold`."""
+    kernel, journal = turn.kernel, turn.journal
+    await journal.load()
+    if journal.state.active is not None:
+        raise pending_error(turn.actor.session_id, journal.state)
+    send, policy = journal.state.facts.send, kernel.limits.fold
+    if send is None or policy is None:
+        return False
+    plan = planned(journal.state, policy, send.start.context_budget_tokens, "asked")
+    if plan is None:
+        return False
+    made = await make(kernel, task_of(journal.state, plan), plan, turn.token)
+    await _commit(journal, made, release=True)
+    if isinstance(made.record, FoldFailed):
+        raise CompactionFailed(turn.actor.session_id, made.record.error_code, made.record.message)
+    return True
 
 
 async def take_offered(journal: Journal) -> None:
@@ -318,6 +340,7 @@ class Desk:
         if request.model is None and llm is None:
             request = msgspec.structs.replace(request, model=kernel.config.model)
         size = tokens_of(as_messages(request.messages))
+        request = await Attachments(kernel.store).filled(request)
         call = ModelCall(kernel, self._session_id, request, round_index=0, window_tokens=size)
         try:
             outcome = await call.run(self._token)

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from ..core.calibration import Learned
     from ..model import events
     from ..ports.fold import FoldStrategy
+    from ..ports.prices import Prices
     from ..ports.store_admin import SessionStore
     from ..ports.token_counter import TokenCounter
     from .context_parts import ContextParts
+    from .model_chain import ModelChain
 else:
     events = Late("loopwright.model.events")
-    ContextParts = FoldStrategy = TokenCounter = Learned = Any
+    ContextParts = FoldStrategy = Learned = ModelChain = Prices = TokenCounter = Any
 
 
 class Kernel(Struct, kw_only=True):
@@ -42,6 +44,8 @@ class Kernel(Struct, kw_only=True):
 
     store: SessionStore
     llm: LLMService
+    chain: ModelChain | None = None
+    """`llm` and the models behind it; None when there is no other."""
     tools: ToolSource
     config: AgentLoopConfig
     hooks: AgentHooks
@@ -49,6 +53,8 @@ class Kernel(Struct, kw_only=True):
     ambient: Ambient
     limits: Limits
     keeper: LeaseKeeper
+    prices: Prices | None = None
+    """What calls cost; None counts tokens alone."""
     deadlines: Deadlines = msgspec.field(default_factory=Deadlines)
     context: ContextParts | None = None
     """What the host gave for the model's context; None: every part as it is without being asked for."""

@@ -77,6 +77,7 @@ class ModelTurn:
         run = self.run
         await run.assure_lease()
         request = self.request()
+        window = request.messages
         given: LLMResponse | None = None
         hooks = run.kernel.hooks
         if hooks.in_use and hooks.has(hook.HookPoint.LLM_BEFORE):
@@ -85,16 +86,26 @@ class ModelTurn:
                 return TurnSkipped()
         if given is not None:
             return await self._reply(given, ())
+        asked = request
+        if run.state.has_parts or request.messages is not window:  # a hook may have put parts in
+            request = await run.attachments.filled(request)
         context = run.state.facts.context
-        tokens = run.state.tokens + (0 if context is None else context.epoch_tokens)
-        call = ModelCall(run.kernel, run.session_id, request, round_index=self.step.round, window_tokens=tokens)
+        call = ModelCall(
+            run.kernel,
+            run.session_id,
+            request,
+            round_index=self.step.round,
+            window_tokens=run.state.tokens + (0 if context is None else context.epoch_tokens),
+            place=run.model_place,
+        )
         outcome = await call.run(run.token)
+        run.model_place = call.place
         if isinstance(outcome, CallStopped):
             return TurnStopped(outcome.reason, outcome.failures)
         if isinstance(outcome, NoReply):
             kind: Outcome = "degraded" if outcome.degraded else "failed"
             return TurnFailed(outcome.error, code_of(outcome.error), kind, outcome.attempts, outcome.failures)
-        return await self._replied(request, outcome)
+        return await self._replied(asked, outcome)
 
     async def _replied(self, request: LLMRequest, answer: Replied) -> Reply | TurnFailed:
         """The reply, and what is to be told and learned of the request that it answers."""
@@ -126,6 +137,7 @@ class ModelTurn:
             max_output_tokens=send.max_output_tokens,
             temperature=config.temperature,
             response_format=send.output,
+            cache_key=run.session_id,
         )
 
     async def _hooked(self, request: LLMRequest) -> tuple[LLMRequest, LLMResponse | None, bool]:
@@ -217,5 +229,7 @@ def _kept(response: LLMResponse, *, drop_calls: bool) -> AssistantMessage:
         return response.message()
     if drop_calls:
         return AssistantMessage((TextPart(response.text.strip() or NO_SUMMARY),))
-    unique = calls.with_unique_ids(response.tool_calls)
-    return msgspec.structs.replace(response, tool_calls=unique).message()
+    kept = calls.bounded(response.tool_calls)
+    if kept is not response.tool_calls:
+        response = msgspec.structs.replace(response, provider_state=None)  # it holds the arguments as well
+    return msgspec.structs.replace(response, tool_calls=calls.with_unique_ids(kept)).message()

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ..core.state import State
 from ..late import Late
-from ..model.errors import AgentUnavailableError, CancellationRequested, PoisonedError
+from ..model.errors import AgentUnavailableError, CancellationRequested, PoisonedError, SessionPendingError
 from ..model.records import Record, RunResumed, SendFinished
 from ..model.specs import StructuredOutputSpec
 from ..ports.cancellation import CancellationToken, Stop
@@ -163,6 +163,16 @@ class Turn:
         reason = self.journal.stop_among(await self.journal.waiting())
         if reason is not None:
             self.token.cancel(reason)
+
+
+def pending_error(session_id: str, state: State) -> SessionPendingError:
+    """The error that lists what a session still waits for."""
+    return SessionPendingError(
+        session_id,
+        assistant_position=state.batch[0].position if state.batch else None,
+        pending_tool_calls=[c.call for c in state.open_calls()],
+        pending_interactions=[c.question for c in state.batch if c.waits_for_person],
+    )
 
 
 def healing(state: State, reason: str = "a new input was sent instead") -> list[Record]:

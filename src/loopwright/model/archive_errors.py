@@ -1,4 +1,4 @@
-"""Errors of keeping sessions beside the run: export and import, forks, encryption.
+"""Errors of what is kept beside the run: export and import, forks, encryption, memories.
 
 Owns: these branches of the tree in `errors.py`. Must not know: who raises them. Read next: `errors.py`.
 """
@@ -95,3 +95,9 @@ class SessionReferencedError(UsageError):
             f"session {session_id!r} is read by its forks ({', '.join(self.forks[:5])}{more}); nothing was deleted;"
             " delete them first, or let them have what they read of it (copy_to_forks=True, --copy-to-forks)"
         )
+
+
+class MemoryRefusedError(UsageError):
+    """A memory is over its bounds, or has a name or value that not every store can hold; nothing was stored."""
+
+    code = "memory.refused"

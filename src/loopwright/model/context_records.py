@@ -36,6 +36,8 @@ class PromptEpochStarted(
     """The instructions that the host gave, before anything was added."""
     instructions: str | None = None
     """What is sent: base, tool catalogue, skills and repository context as they were at this moment."""
+    parts: tuple[str, ...] = ()
+    """What the instructions hold beside the base: "catalogue", "files"."""
     tools: tuple[ToolSpec, ...] = ()
     representation: str = "verbatim"
     representation_version: int = 1

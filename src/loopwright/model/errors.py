@@ -6,6 +6,7 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     ├── UsageError                       fix the call
     │   ├── ConfigError                  config.invalid
     │   ├── InvalidMessageError          message.invalid
+    │   ├── MessageTooLargeError         message.too_large   (calls)
     │   ├── SessionNotFoundError         session.not_found
     │   ├── SessionGoneError             session.gone
     │   ├── SessionPendingError          session.pending
@@ -22,6 +23,7 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── ExportFileError              export.refused   (archive)
     │   ├── ForkPositionError            session.fork_position   (archive)
     │   ├── SessionReferencedError       session.referenced   (archive)
+    │   ├── MemoryRefusedError           memory.refused   (archive)
     │   └── LoopClosedError              loop.closed
     ├── RetryLaterError                  wait and try again
     │   ├── SessionBusyError             session.busy
@@ -30,6 +32,7 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── InboxMovedError              session.inbox_moved
     │   ├── SessionLeftError             session.left
     │   ├── AgentUnavailableError        agent.unavailable
+    │   ├── BudgetRefusedError           budget.refused
     │   ├── StoreUnavailableError        store.unavailable
     │   └── StoreFullError               store.full
     ├── StoreError                       look after the database
@@ -54,6 +57,7 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── HookFailedError              hook.failed
     │   ├── StructuredOutputError        output.invalid
     │   ├── PoisonedError                session.poisoned
+    │   ├── CompactionFailed             compaction.failed
     │   ├── ToolFailure                  tool.failed   (calls)
     │   └── OnCommitError                tool.on_commit   (calls)
     └── InvariantError                   bug.invariant    (a fault of ours: please report it)
@@ -257,6 +261,22 @@ class AgentUnavailableError(RetryLaterError):
         super().__init__(f"session {session_id!r} {what}; {todo}")
 
 
+class BudgetRefusedError(RetryLaterError):
+    """An account has not enough left for what was to be held; nothing was written. Amounts are nanodollars (1e-9 USD)."""
+
+    code = "budget.refused"
+
+    def __init__(self, key: str, *, limit: int, spent: int, held: int, asked: int) -> None:
+        self.key = key
+        self.limit = limit
+        self.spent = spent
+        self.held = held
+        self.asked = asked
+        there = f"{spent / 1e9:.6f} USD spent and {held / 1e9:.6f} USD held of {limit / 1e9:.6f} USD"
+        todo = "nothing was written; wait until what is held was settled, or raise the limit"
+        super().__init__(f"budget {key!r} has {there}, so {asked / 1e9:.6f} USD cannot be held; {todo}")
+
+
 class StoreUnavailableError(RetryLaterError):
     """The store cannot be reached or stayed locked longer than allowed; whether the last commit happened is known to the next read."""
 
@@ -430,6 +450,21 @@ class StructuredOutputError(RunError):
         self.reason = reason
         """no_json | invalid_json | not_object | missing_required | schema."""
         super().__init__(message)
+
+
+class CompactionFailed(RunError):
+    """A fold that the host asked for gave no note; the window is as it was, what it cost is stored."""
+
+    code = "compaction.failed"
+
+    def __init__(self, session_id: str, why: str, detail: str) -> None:
+        super().__init__(
+            f"session {session_id!r}: no note was made ({why}): {detail}; the conversation is whole, try again later"
+        )
+        self.session_id = session_id
+        self.why = why
+        """The code of what went wrong, such as "fold.timed_out" or "fold.empty"."""
+        self.detail = detail
 
 
 class PoisonedError(RunError):

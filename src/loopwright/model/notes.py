@@ -1,7 +1,7 @@
 """What a session keeps beside its messages: notes and a todo list.
 
 Owns: these values and the bounds of notes. Must not know: records, tools, rendering.
-Read next: `../core/note_rules.py`, `../core/todo_rules.py`.
+Read next: `context_records.py`, `../core/note_rules.py`, `../core/todo_rules.py`.
 """
 
 # Annotations are values here, not text: msgspec would compile each of them when it makes a decoder.
@@ -18,7 +18,7 @@ LEAST_INJECTED = 500
 TodoStatus = Literal["pending", "in_progress", "done"]
 
 
-class Note(Struct, frozen=True, gc=False):
+class Note(Struct, frozen=True, gc=False, omit_defaults=True):
     """One note of a session."""
 
     note_id: str
@@ -27,7 +27,7 @@ class Note(Struct, frozen=True, gc=False):
     """True: it is not removed to make room, and hidden last."""
 
 
-class TodoItem(Struct, frozen=True, gc=False):
+class TodoItem(Struct, frozen=True, gc=False, omit_defaults=True):
     """One thing to do."""
 
     id: str

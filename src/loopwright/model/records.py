@@ -84,6 +84,8 @@ class SendStarted(
     system_prompt: str | None = None
     model: str | None = None
     run_token_budget: int | None = None
+    run_cost_budget: int | None = None
+    """Nanodollars."""
     max_output_tokens: int | None = None
     output: StructuredOutputSpec | None = None
     context_budget_tokens: int | None = None

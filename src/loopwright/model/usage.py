@@ -1,16 +1,21 @@
-"""Token usage of model calls.
+"""What model calls used: tokens, and what they cost where a price was known.
 
-Owns: the one usage value and its arithmetic. Must not know: prices, providers.
-Read next: `records.py`.
+Owns: the one usage value, its arithmetic, the unit of money. Must not know: prices, providers.
+Read next: `records.py`, `core/pricing.py` for where a cost comes from.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+
+NANODOLLARS: Final = 1_000_000_000
+"""How many make one US dollar. Money is counted in whole ones: sums of them are exact."""
 
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
-    """Tokens of one model call, or a sum over calls."""
+    """Tokens and cost of one model call, or a sum over calls."""
 
     input_tokens: int = 0
     """All input tokens, cached ones included."""
@@ -25,7 +30,17 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     calls: int = 0
     """How many requests this stands for; failed and cancelled attempts count."""
     estimated: bool = False
-    """True when any of the figures was estimated because a provider did not report it."""
+    """True when any of the figures was estimated because a provider did not report it; the cost is then an estimate, too."""
+    nanodollars: int = 0
+    """What the calls with a known price cost, in billionths of a US dollar."""
+    unpriced_calls: int = 0
+    """Calls that used tokens at a price that was not known: what they cost is not in `nanodollars`.
+    0 in a loop without prices, where nothing is counted."""
+
+    @property
+    def cost_usd(self) -> float:
+        """`nanodollars` in US dollars."""
+        return self.nanodollars / NANODOLLARS
 
     @property
     def total_tokens(self) -> int:
@@ -42,6 +57,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             self.reasoning_tokens + other.reasoning_tokens,
             self.calls + other.calls,
             self.estimated or other.estimated,
+            self.nanodollars + other.nanodollars,
+            self.unpriced_calls + other.unpriced_calls,
         )
 
 

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from .cancellation import CancellationToken
     from .hook import HookContext
     from .hook_points import HookDirective, HookPoint
+    from .ledger import BudgetAccount, Ledger
     from .llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
+    from .memory import MemoryProvider, MemorySnapshot, RecalledMemory
+    from .memory_index import MemoryEntry, MemoryHit, MemoryIndex
     from .note_book import NoteBook, SessionLists, TodoList
+    from .prices import Prices
     from .prompt_source import PromptProblem, PromptSections, PromptSource
     from .schema_policy import SchemaPolicy
     from .sealing import SealedStore, SealingKeys
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from .store_transfer import StoreTransfer
     from .store_upkeep import StoreUpkeep
     from .token_counter import TokenCounter
-    from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
+    from .tool import InputNeeded, OutputSlice, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
     from .transaction_work import OnCommit, TransactionCursor, TransactionHost
     from .wake_source import WakeSource
 
@@ -36,6 +40,7 @@ _HOME = {
     "Ambient": "ambient",
     "Artifact": "artifact",
     "ArtifactStore": "artifact",
+    "BudgetAccount": "ledger",
     "CancellationToken": "cancellation",
     "ForkPoint": "store",
     "Head": "store",
@@ -48,14 +53,23 @@ _HOME = {
     "LLMResponse": "llm",
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
+    "Ledger": "ledger",
     "LoadedSkill": "skill_source",
+    "MemoryEntry": "memory_index",
+    "MemoryHit": "memory_index",
+    "MemoryIndex": "memory_index",
+    "MemoryProvider": "memory",
+    "MemorySnapshot": "memory",
     "NewSession": "store",
     "NoteBook": "note_book",
     "OnCommit": "transaction_work",
+    "Prices": "prices",
+    "OutputSlice": "tool",
     "PromptProblem": "prompt_source",
     "PromptSections": "prompt_source",
     "PromptSource": "prompt_source",
     "RealAmbient": "ambient",
+    "RecalledMemory": "memory",
     "SchemaPolicy": "schema_policy",
     "SealedStore": "sealing",
     "SealingKeys": "sealing",
@@ -87,6 +101,7 @@ __all__ = [
     "Ambient",
     "Artifact",
     "ArtifactStore",
+    "BudgetAccount",
     "CancellationToken",
     "ForkPoint",
     "Head",
@@ -99,14 +114,23 @@ __all__ = [
     "LLMResponse",
     "LLMService",
     "LLMStreamChunk",
+    "Ledger",
     "LoadedSkill",
+    "MemoryEntry",
+    "MemoryHit",
+    "MemoryIndex",
+    "MemoryProvider",
+    "MemorySnapshot",
     "NewSession",
     "NoteBook",
     "OnCommit",
+    "OutputSlice",
+    "Prices",
     "PromptProblem",
     "PromptSections",
     "PromptSource",
     "RealAmbient",
+    "RecalledMemory",
     "SchemaPolicy",
     "SealedStore",
     "SealingKeys",

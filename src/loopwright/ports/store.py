@@ -8,7 +8,7 @@ Read next: `stores/memory.py` (the model of correctness), then `testing/store_su
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -211,7 +211,57 @@ class RunInside(Struct, frozen=True, tag="run_inside"):
     """In order, all with one cursor."""
 
 
-Op: TypeAlias = TakeItems | MarkItem | PutItem | CreateSession | DropSession | PutTimer | DropTimer | RunInside
+class BudgetCap(Struct, frozen=True, gc=False):
+    """An account that money is held in, and how much may be spent and held in it together."""
+
+    key: str
+    """Of the account, which any number of sessions may share; made with its first hold. At most 382 characters."""
+    limit: int
+    """Nanodollars. Not stored: each hold brings the limit that counts for it."""
+
+
+class HoldMoney(Struct, frozen=True, gc=False, tag="hold_money"):
+    """Sets money aside in every account of `caps`, before it is spent; refused when one of them would exceed its limit.
+
+    Whatever holds already, spent and held money of all sessions is counted. A hold that is open already stays as it is,
+    whatever is asked, so that a transition can be tried again. It stays open until `SettleMoney`, or until this session
+    is deleted, which spends it.
+    """
+
+    hold_id: str
+    """Unique in the store among open holds; at most 382 characters."""
+    nanodollars: int
+    """From 0 to `MOST_MONEY`."""
+    caps: tuple[BudgetCap, ...]
+
+
+class SettleMoney(Struct, frozen=True, gc=False, tag="settle_money"):
+    """Ends a hold and counts what was really spent in all its accounts; no error when there is no such hold (any more).
+
+    It is never refused: what was spent is spent, also beyond a limit.
+    """
+
+    hold_id: str
+    nanodollars: int
+    """From 0, which gives the money back, to `MOST_MONEY`; may be more than was held."""
+
+
+MOST_MONEY: Final = 10**18
+"""Nanodollars that one hold or settlement may be: a billion dollars, so that sums of them fit into 64 bits."""
+
+
+Op: TypeAlias = (
+    TakeItems
+    | MarkItem
+    | PutItem
+    | CreateSession
+    | DropSession
+    | PutTimer
+    | DropTimer
+    | RunInside
+    | HoldMoney
+    | SettleMoney
+)
 """What must be atomic with a transition. A new need is a new variant, never another method."""
 
 
@@ -342,7 +392,8 @@ class Store(Protocol):
         Checks in this order, each without having written anything: `SessionNotFoundError`/`SessionGoneError`;
         for `Acquire`: a live foreign owner is `SessionBusyError`; for `Lease`: another epoch or token is
         `SessionFencedError`; another position is `SessionMovedError`; `if_inbox` differs: `InboxMovedError`;
-        an item of `TakeItems` not waiting: `SessionMovedError`. Then the work of `RunInside`: `OnCommitError`.
+        an item of `TakeItems` not waiting: `SessionMovedError`; a cap of `HoldMoney` that would be exceeded:
+        `BudgetRefusedError` (operations in their order). Then the work of `RunInside`: `OnCommitError`.
         An acquire from an expired or dead owner counts one takeover; `head.progress` resets the count first
         unless it is the acquire itself.
         Order: transitions offered earlier by one task are applied earlier. Cost: one short write transaction,

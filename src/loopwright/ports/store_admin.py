@@ -12,6 +12,8 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from .artifact import ArtifactStore
+from .ledger import Ledger
+from .memory_index import MemoryIndex
 from .schema_policy import SchemaPolicy as SchemaPolicy
 from .store import Store
 from .store_transfer import StoreTransfer
@@ -55,7 +57,8 @@ class StoreAdmin(Protocol):
     def delete(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> Awaitable[int]:
         """Tombstones the session (and linked and ephemeral descendants), fencing any writer, then removes its rows.
 
-        Returns how many sessions went. Detached children stay and lose their parent. Its id is never used again.
+        Returns how many sessions went. Detached children stay and lose their parent. Its id is never used again. Money
+        that a session holds counts as spent: nobody can say any more that it was not.
         Raises `SessionReferencedError`, and nothing went, when forks that would stay read one of them; with
         `copy_to_forks` they get what they read of it first, records and artifacts, in the same commit.
         """
@@ -74,5 +77,5 @@ class StoreAdmin(Protocol):
         ...
 
 
-class SessionStore(Store, ArtifactStore, StoreAdmin, StoreUpkeep, StoreTransfer, Protocol):
+class SessionStore(Store, ArtifactStore, MemoryIndex, Ledger, StoreAdmin, StoreUpkeep, StoreTransfer, Protocol):
     """What `open_store` returns: everything a shipped store can do."""

@@ -22,17 +22,17 @@ else:
 HEAD_COLUMNS: Final = (
     "session_id, position, window_start, checkpoint, epoch, owner, inbox_seq, takeovers, agent_name, kind, parent_id,"
     " lifecycle, title, min_format, status, created_at, updated_at, sends, input_tokens, output_tokens, cached_tokens,"
-    " cache_write_tokens, reasoning_tokens, calls, estimated, key, base_id, base_position"
+    " cache_write_tokens, reasoning_tokens, calls, estimated, nanodollars, unpriced_calls, key, base_id, base_position"
 )
 """What every SQL store selects of a head, in the order of `head_of`; `key` is the number that its other rows refer to."""
 
-KEY_AT: Final = 25
+KEY_AT: Final = 27
 """Where `key` stands among them."""
 
 
 def head_of(row: Sequence[Any], left_s: Callable[[str], float]) -> Head:
     """A head from `HEAD_COLUMNS`; `left_s` says how long an owner's leases are still alive."""
-    owner, base_id = row[5], row[26]
+    owner, base_id = row[5], row[28]
     return Head(
         session_id=row[0],
         position=row[1],
@@ -53,16 +53,16 @@ def head_of(row: Sequence[Any], left_s: Callable[[str], float]) -> Head:
         created_at=row[15],
         updated_at=row[16],
         sends=row[17],
-        usage=_usage(*row[18:25]),
-        base=None if base_id is None else ForkPoint(base_id, row[27]),
+        usage=_usage(*row[18:27]),
+        base=None if base_id is None else ForkPoint(base_id, row[29]),
     )
 
 
 def _usage(*counts: int) -> Usage:
     if not any(counts):
         return NO_USAGE
-    given, produced, cached, cache_write, reasoning, calls, estimated = counts
-    return Usage(given, produced, cached, cache_write, reasoning, calls, bool(estimated))
+    given, produced, cached, cache_write, reasoning, calls, estimated, nanodollars, unpriced = counts
+    return Usage(given, produced, cached, cache_write, reasoning, calls, bool(estimated), nanodollars, unpriced)
 
 
 def fresh_head(session: NewSession) -> Head:

@@ -24,6 +24,7 @@ from ..ports.store import (
     EncodedRecord,
     ForkPoint,
     Head,
+    HoldMoney,
     InboxItem,
     Lookup,
     MarkItem,
@@ -32,6 +33,7 @@ from ..ports.store import (
     PutItem,
     PutTimer,
     RunInside,
+    SettleMoney,
     StoredRecord,
     TakeItems,
     Transition,
@@ -112,9 +114,8 @@ class Sealing:
                 return CreateSession(self.new_session(session, bases))
             case PutTimer(timer_id, due_at, body):
                 return PutTimer(timer_id, due_at, self._body(_timer(session_id, timer_id), body))
-            case (
-                TakeItems() | MarkItem() | DropSession() | DropTimer() | RunInside()
-            ):  # by name: a new one must not pass unseen
+            # By name: a new one must not pass unseen.
+            case TakeItems() | MarkItem() | DropSession() | DropTimer() | RunInside() | HoldMoney() | SettleMoney():
                 return op
 
     def _first_of_fork(self, session_id: str, lineage: Lineage, given: EncodedRecord) -> EncodedRecord:

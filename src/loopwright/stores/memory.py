@@ -10,10 +10,12 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ..late import Late
 from ..model.errors import ConfigError, StoreUnavailableError
 from ..ports.artifact import Artifact
+from ..ports.ledger import BudgetAccount
 from ..ports.store import (
     Claimable,
     ClaimQuery,
@@ -33,15 +35,25 @@ from ..ports.store_transfer import Inventory, SessionImage
 from ..ports.store_upkeep import Reclaimed, StoreFigures
 from . import ownership
 from .binding import LoopBinding
-from .ledger import LEDGER_KINDS, uncertain_calls
+from .effect_ledger import LEDGER_KINDS, uncertain_calls
 from .memory_artifacts import MemoryArtifacts
 from .memory_data import SharedData
 from .memory_rules import MemoryRules
 from .memory_whole import MemoryWhole
 
+if TYPE_CHECKING:
+    from ..ports.memory_index import MemoryEntry, MemoryHit
+    from . import memory_entries
+else:
+    memory_entries = Late("loopwright.stores.memory_entries")
+
 T = TypeVar("T")
 
 _named: Final[dict[str, SharedData]] = {}
+
+
+_IN_A_THREAD: Final = 256 * 1024
+"""Bytes of an artifact from which on its digest is not made on the event loop."""
 
 
 class MemoryStore:
@@ -101,12 +113,12 @@ class MemoryStore:
         """See `Store.list`."""
         return self._offer(lambda: self._rules.list(query))
 
-    def put_artifact(
+    async def put_artifact(
         self, session_id: str, data: bytes, media_type: str, *, digest: str | None = None
-    ) -> Awaitable[Artifact]:
+    ) -> Artifact:
         """See `ArtifactStore.put_artifact`."""
-        digest = digest or hashlib.sha256(data).hexdigest()
-        return self._offer(lambda: self._artifacts.put_artifact(session_id, bytes(data), media_type, digest))
+        name = digest or await _digest(data)
+        return await self._offer(lambda: self._artifacts.put_artifact(session_id, bytes(data), media_type, name))
 
     def read_artifact(self, artifact_id: str, *, offset: int = 0, limit: int | None = None) -> Awaitable[bytes]:
         """See `ArtifactStore.read_artifact`."""
@@ -115,6 +127,32 @@ class MemoryStore:
     def artifact(self, artifact_id: str) -> Awaitable[Artifact | None]:
         """See `ArtifactStore.artifact`."""
         return self._offer(lambda: self._artifacts.artifact(artifact_id))
+
+    def budget(self, key: str) -> Awaitable[BudgetAccount]:
+        """See `Ledger.budget`."""
+        return self._offer(lambda: self._data.money.account(key))
+
+    def budgets(self, *, after: str = "", limit: int = 100) -> Awaitable[Sequence[BudgetAccount]]:
+        """See `Ledger.budgets`."""
+        return self._offer(lambda: self._data.money.listed(after, limit))
+
+    def put_memory(self, entry: MemoryEntry, *, keep: int | None = None) -> Awaitable[None]:
+        """See `MemoryIndex.put_memory`."""
+        return self._offer(lambda: memory_entries.put(self._data, entry, keep))
+
+    def drop_memory(self, namespace: str, memory_id: str) -> Awaitable[bool]:
+        """See `MemoryIndex.drop_memory`."""
+        return self._offer(lambda: memory_entries.drop(self._data, namespace, memory_id))
+
+    def search_memories(self, namespace: str, query: str, limit: int = 10) -> Awaitable[Sequence[MemoryHit]]:
+        """See `MemoryIndex.search_memories`. Looks through all entries of the namespace."""
+        return self._offer(lambda: memory_entries.search(self._data, namespace, query, limit))
+
+    def list_memories(
+        self, namespace: str, *, limit: int = 100, behind: MemoryEntry | None = None
+    ) -> Awaitable[Sequence[MemoryEntry]]:
+        """See `MemoryIndex.list_memories`."""
+        return self._offer(lambda: memory_entries.newest(self._data, namespace, limit, behind))
 
     def ddl(self) -> str:
         """Nothing: there are no tables."""
@@ -206,3 +244,9 @@ class MemoryStore:
                     future.set_result(action())
                 except Exception as error:  # noqa: BLE001 - not swallowed: it is raised where the call is awaited
                     future.set_exception(error)
+
+
+async def _digest(data: bytes) -> str:
+    if len(data) < _IN_A_THREAD:
+        return hashlib.sha256(data).hexdigest()
+    return await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())

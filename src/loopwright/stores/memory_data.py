@@ -12,8 +12,10 @@ from typing import Final
 
 from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..ports.artifact import Artifact
+from ..ports.memory_index import MemoryEntry
 from ..ports.store import Head, InboxItem, PutTimer, StoredRecord
 from . import ownership
+from .memory_money import MoneyData
 
 WAITING: Final = -1
 """The position of an inbox item that nobody took yet."""
@@ -52,6 +54,9 @@ class SharedData:
     """Artifact id → when it was last put, in UTC epoch seconds."""
     shares: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """Artifact id → sessions that hold it as well as the one that has it."""
+    money: MoneyData = field(default_factory=MoneyData)
+    memories: dict[str, dict[str, MemoryEntry]] = field(default_factory=dict[str, dict[str, MemoryEntry]])
+    """Namespace → id → entry."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def session(self, session_id: str) -> SessionData:

@@ -14,6 +14,7 @@ from ..model.archive_errors import SessionReferencedError
 from ..ports.store import Head, NewSession, StoredRecord
 from .forks import JournalPlace, parts, rooted
 from .memory_data import SessionData, SharedData
+from .memory_money import spend_of
 from .references import artifact_ids_in
 
 
@@ -74,6 +75,7 @@ def delete(data: SharedData, session_id: str, *, cascade: bool, copy_to_forks: b
     for gone in going:
         del data.sessions[gone]
     data.gone.update(going)
+    spend_of(data.money, going)
     _pass_on(data, going)
     return len(going)
 

@@ -29,6 +29,7 @@ from ..ports.store import (
     EncodedRecord,
     Enqueued,
     Head,
+    HoldMoney,
     InboxItem,
     Lookup,
     MarkItem,
@@ -38,6 +39,7 @@ from ..ports.store import (
     PutTimer,
     RunInside,
     SessionQuery,
+    SettleMoney,
     StoredRecord,
     TakeItems,
     Transition,
@@ -46,6 +48,7 @@ from . import memory_forks, ownership
 from .derived import fresh_head
 from .guard import check
 from .memory_data import WAITING, SessionData, SharedData
+from .memory_money import MoneyDraft
 
 NO_TRANSACTIONS: Final = "on_commit needs a database: a store in memory has no transaction to take part in"
 
@@ -64,6 +67,10 @@ def _stands(op: Op, data: SessionData) -> bool:
         return True
     timer = data.timers.get(op.timer_id)
     return timer is not None and timer.due_at == op.due_at
+
+
+def _updated_at(transition: Transition, head: Head) -> float:
+    return max([head.updated_at, *(record.at for record in transition.records)])
 
 
 class MemoryRules:
@@ -86,10 +93,11 @@ class MemoryRules:
     def commit(self, transition: Transition) -> Committed:
         """See `Store.commit`."""
         data = self._data.session(transition.session_id)
-        takeover = self._check(transition, data)
+        money = MoneyDraft(self._data.money)
+        takeover = self._check(transition, data, money)
         head, change, lease = data.head, transition.head, transition.lease
         position = head.position + len(transition.records)
-        updated_at = max([head.updated_at, *(record.at for record in transition.records)])
+        updated_at = _updated_at(transition, head)
         takeovers = 0 if change.progress and transition.records else head.takeovers
         if isinstance(lease, Acquire):
             takeovers = head.takeovers + takeover
@@ -113,11 +121,12 @@ class MemoryRules:
         )
         if transition.release:
             data.token = b""
+        money.post()
         for op in transition.ops:
             self._apply(op, data)
         return Committed(position, data.head.epoch, data.head.inbox_seq, takeovers)
 
-    def _check(self, transition: Transition, data: SessionData) -> bool:
+    def _check(self, transition: Transition, data: SessionData, money: MoneyDraft) -> bool:
         """Raises without having written anything; answers whether the acquire takes the lease from a dead owner."""
         head = data.head
         takeover = check(
@@ -130,10 +139,11 @@ class MemoryRules:
             inbox_seq=head.inbox_seq,
         )
         if transition.ops:
-            self._check_ops(transition, data)
+            self._check_ops(transition, data, money)
         return takeover
 
-    def _check_ops(self, transition: Transition, data: SessionData) -> None:
+    def _check_ops(self, transition: Transition, data: SessionData, money: MoneyDraft) -> None:
+        at = _updated_at(transition, data.head)
         seen: set[str] = set()
         for op in transition.ops:
             fits = True
@@ -146,10 +156,15 @@ class MemoryRules:
                 seen.add(op.item_id)
             elif isinstance(op, DropSession) and op.session_id in self._data.sessions:
                 self._check_drop(op.session_id, data.head.session_id)
+                money.spend_of(memory_forks.family_of(self._data, op.session_id, cascade=True)[0])
             elif isinstance(op, CreateSession):
                 memory_forks.with_root(self._data, op.session)
             elif isinstance(op, RunInside) and not self.has_transactions:
                 raise ConfigError(NO_TRANSACTIONS)
+            elif isinstance(op, HoldMoney):
+                money.hold(op, data.head.session_id, at)
+            elif isinstance(op, SettleMoney):
+                money.settle(op.hold_id, op.nanodollars)
             if not fits:
                 raise SessionMovedError(data.head.session_id, expected=transition.expect, actual=data.head.position)
 
@@ -186,6 +201,8 @@ class MemoryRules:
                     data.timers.pop(timer_id, None)
             case RunInside():
                 pass  # where there are transactions, whoever writes this one carries it out
+            case HoldMoney() | SettleMoney():
+                pass  # drafted while it was checked, and posted
 
     def read(self, session_id: str, after: int, limit: int | None) -> Sequence[StoredRecord]:
         """See `Store.read`."""

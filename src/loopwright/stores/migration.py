@@ -7,11 +7,15 @@ Read next: `sqlite_migrations.py` and `server_schema.py`, which ask for the fact
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence, Set
+from typing import Final
 
 from msgspec import Struct
 
 from ..model.errors import StoreSchemaError
+
+_CREATES: Final = re.compile(r"CREATE (?:VIRTUAL )?(\w+) IF NOT EXISTS (\w+)")
 
 
 class SchemaStep(Struct, frozen=True):
@@ -39,7 +43,7 @@ class SchemaWords(Struct, frozen=True, kw_only=True):
     """How a kind of database makes tables and notes their version."""
 
     ddl: str
-    """Tables and indexes of `version`, each `CREATE … IF NOT EXISTS name …`, ended by a semicolon and a line's end."""
+    """Tables, indexes and triggers of `version`, each `CREATE … IF NOT EXISTS name …`, ended by a semicolon and a line's end."""
     version: int
     new: str
     """Notes `{version}` in tables without any; says nothing about others."""
@@ -57,7 +61,7 @@ class SchemaGap(Struct, frozen=True):
     version: int | None
     """Of its tables; None when they have none."""
     names: tuple[str, ...]
-    """Tables and indexes that are not there."""
+    """Tables, indexes and triggers that are not there."""
     script: tuple[str, ...]
     """Statements that bring it to this version, in order; none when nothing is missing."""
     broken: str = ""
@@ -139,7 +143,7 @@ def gap_between(
     """What is missing in a database with the tables and indexes `present`, whose `lw_schema` says `version`."""
     named = _named(words.ddl)
     tables = [(name, text) for kind, name, text in named if kind == "TABLE" and name not in present]
-    indexes = [(name, text) for kind, name, text in named if kind == "INDEX" and name not in present]
+    indexes = [(name, text) for kind, name, text in named if kind != "TABLE" and name not in present]
     lacking = {name for name, _ in tables}
     # The table of versions is made first, so without it there are none of this version's tables.
     is_new = version is None and named[0][1] in lacking
@@ -173,5 +177,6 @@ def _migrated(words: SchemaWords, migration: Migration) -> str:
 
 
 def _named(ddl: str) -> list[tuple[str, str, str]]:
-    """(TABLE or INDEX, name, statement) of each CREATE TABLE IF NOT EXISTS name …"""
-    return [(parts[1], parts[5], text) for text in statements_of(ddl) if (parts := text.split(None, 6))]
+    """(TABLE, INDEX or TRIGGER, name, statement) of each CREATE … IF NOT EXISTS name …"""
+    found = ((_CREATES.match(text), text) for text in statements_of(ddl))
+    return [(match[1], match[2], text) for match, text in found if match]

@@ -1,11 +1,11 @@
 """Every statement of the MySQL store, for MySQL 8 and MariaDB from 10.6 on, each with its purpose.
 
-Owns: the tables and all SQL of this dialect. Must not know: Python values, connections.
+Owns: all SQL of this dialect but its tables. Must not know: Python values, connections.
 Parameters are filled in by `mysql_text.py`: `$1` a value, `$1[]` a list in brackets, `$1?` whether there is a value at all,
 `$1|$2` a table of pairs from two lists.
 Written for READ COMMITTED: whatever a transaction decides on is locked by `HEADS_LOCKED` first, and every write to a session
 goes through its head row. That statement names its index: a scan of the table would wait for everybody's heads.
-Read next: `server_batch.py`, `server_reads.py`.
+Read next: `mysql_tables.py`, `server_batch.py`, `server_reads.py`.
 """
 
 from __future__ import annotations
@@ -15,186 +15,29 @@ from typing import Final
 from msgspec import Struct
 
 from .derived import HEAD_COLUMNS
-from .migration import Migration, SchemaStep, SchemaWords, tables_of
+from .migration import Migration, SchemaWords, tables_of
+from .mysql_memories import MEMORIES
+from .mysql_tables import DDL, MIGRATIONS, NOW, WORDS
+from .server_dialect import MemoryStatements
 
 _COLUMNS: Final = ", ".join(f"`{column.strip()}`" for column in HEAD_COLUMNS.split(","))
 _S: Final = ", ".join(f"s.`{column.strip()}`" for column in HEAD_COLUMNS.split(","))
-# The session's time zone is UTC, so that this clock has no hour twice.
-_NOW: Final = "(UNIX_TIMESTAMP(SYSDATE(6)) + 0e0)"
-_LEFT: Final = f"(SELECT o.expires - {_NOW} FROM lw_owners AS o WHERE o.owner = s.owner)"
+_LEFT: Final = f"(SELECT o.expires - {NOW} FROM lw_owners AS o WHERE o.owner = s.owner)"
 _ITEM: Final = "i.`key`, i.item_id, i.seq, i.kind, i.at, i.position"
-_TABLE: Final = "ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin"
 
-_DDL: Final = f"""\
-CREATE TABLE IF NOT EXISTS lw_schema (
-    version INT NOT NULL PRIMARY KEY,
-    created_at DOUBLE NOT NULL,
-    cleaned_at DOUBLE
-) {_TABLE};
-CREATE TABLE IF NOT EXISTS lw_owners (owner VARCHAR(255) NOT NULL PRIMARY KEY, expires DOUBLE NOT NULL) {_TABLE};
-CREATE TABLE IF NOT EXISTS lw_sessions (
-    `key` BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    session_id VARCHAR(700) NOT NULL,
-    position BIGINT NOT NULL,
-    window_start BIGINT NOT NULL DEFAULT 0,
-    checkpoint BIGINT,
-    epoch BIGINT NOT NULL DEFAULT 0,
-    token BLOB,
-    owner VARCHAR(255),
-    inbox_seq BIGINT NOT NULL DEFAULT 0,
-    takeovers INT NOT NULL DEFAULT 0,
-    status VARCHAR(32) NOT NULL DEFAULT 'idle',
-    updated_at DOUBLE NOT NULL,
-    sends BIGINT NOT NULL DEFAULT 0,
-    input_tokens BIGINT NOT NULL DEFAULT 0,
-    output_tokens BIGINT NOT NULL DEFAULT 0,
-    cached_tokens BIGINT NOT NULL DEFAULT 0,
-    cache_write_tokens BIGINT NOT NULL DEFAULT 0,
-    reasoning_tokens BIGINT NOT NULL DEFAULT 0,
-    calls BIGINT NOT NULL DEFAULT 0,
-    estimated INT NOT NULL DEFAULT 0,
-    min_format INT NOT NULL,
-    agent_name VARCHAR(700) NOT NULL,
-    kind VARCHAR(255) NOT NULL,
-    parent_id VARCHAR(700),
-    lifecycle VARCHAR(255) NOT NULL,
-    title LONGTEXT NOT NULL,
-    created_at DOUBLE NOT NULL,
-    base_id VARCHAR(700),
-    base_position BIGINT,
-    UNIQUE INDEX lw_sessions_id (session_id),
-    INDEX lw_sessions_parent (parent_id),
-    INDEX lw_sessions_base (base_id)
-) {_TABLE};
-CREATE TABLE IF NOT EXISTS lw_records (
-    `key` BIGINT NOT NULL,
-    position BIGINT NOT NULL,
-    kind VARCHAR(255) NOT NULL,
-    version INT NOT NULL,
-    at DOUBLE NOT NULL,
-    body LONGBLOB NOT NULL,
-    PRIMARY KEY (`key`, position)
-) {_TABLE};
-CREATE TABLE IF NOT EXISTS lw_inbox (
-    `key` BIGINT NOT NULL,
-    item_id VARCHAR(700) NOT NULL,
-    seq BIGINT NOT NULL,
-    kind VARCHAR(255) NOT NULL,
-    at DOUBLE NOT NULL,
-    body LONGBLOB,
-    position BIGINT,
-    PRIMARY KEY (`key`, item_id),
-    INDEX lw_inbox_waiting (`key`, position, seq)
-) {_TABLE};
-CREATE TABLE IF NOT EXISTS lw_timers (
-    `key` BIGINT NOT NULL,
-    timer_id VARCHAR(700) NOT NULL,
-    due_at DOUBLE NOT NULL,
-    body LONGBLOB NOT NULL,
-    paused INT NOT NULL DEFAULT 0,
-    PRIMARY KEY (`key`, timer_id),
-    INDEX lw_timers_due (due_at)
-) {_TABLE};
-CREATE TABLE IF NOT EXISTS lw_artifacts (
-    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    artifact_id VARCHAR(255) NOT NULL,
-    `key` BIGINT NOT NULL,
-    session_id VARCHAR(700) NOT NULL,
-    media_type TEXT NOT NULL,
-    size BIGINT NOT NULL,
-    digest VARCHAR(255) NOT NULL,
-    complete INT NOT NULL,
-    created_at DOUBLE,
-    UNIQUE INDEX lw_artifacts_name (artifact_id),
-    INDEX lw_artifacts_session (`key`)
-) {_TABLE};
-CREATE TABLE IF NOT EXISTS lw_artifact_rows (id BIGINT NOT NULL, n INT NOT NULL, data LONGBLOB NOT NULL, PRIMARY KEY (id, n)) {_TABLE};
-CREATE TABLE IF NOT EXISTS lw_artifact_shares (
-    id BIGINT NOT NULL,
-    `key` BIGINT NOT NULL,
-    PRIMARY KEY (id, `key`),
-    INDEX lw_artifact_shares_session (`key`)
-) {_TABLE};
-CREATE TABLE IF NOT EXISTS lw_tombstones (
-    session_id VARCHAR(700) NOT NULL PRIMARY KEY,
-    `key` BIGINT NOT NULL,
-    swept INT NOT NULL DEFAULT 0,
-    INDEX lw_tombstones_swept (swept)
-) {_TABLE};
-"""
-
-_HAS: Final = (
-    "SELECT 1 FROM information_schema.columns"
-    " WHERE table_schema = DATABASE() AND table_name = '{}' AND column_name = '{}'"
-)
-
-_HAS_INDEX: Final = (
-    "SELECT 1 FROM information_schema.statistics"
-    " WHERE table_schema = DATABASE() AND table_name = '{}' AND index_name = '{}'"
-)
-
-# Version 1 stores a timer by an INSERT that names no columns: one that it does not see leaves it at work. Each server
-# reads its own comment.
-_UNSEEN: Final = "/*M! INVISIBLE *//*!80023 INVISIBLE */"
-
-_MIGRATIONS: Final = (
-    Migration(
-        version=2,
-        before=(
-            SchemaStep("ALTER TABLE lw_schema ADD COLUMN cleaned_at DOUBLE", _HAS.format("lw_schema", "cleaned_at")),
-            SchemaStep(
-                f"ALTER TABLE lw_timers ADD COLUMN paused INT NOT NULL DEFAULT 0 {_UNSEEN}",
-                _HAS.format("lw_timers", "paused"),
-            ),
-            SchemaStep(
-                "ALTER TABLE lw_artifacts ADD COLUMN created_at DOUBLE", _HAS.format("lw_artifacts", "created_at")
-            ),
-        ),
-    ),
-    Migration(
-        version=3,
-        before=(
-            SchemaStep(
-                "ALTER TABLE lw_sessions ADD COLUMN base_id VARCHAR(700)", _HAS.format("lw_sessions", "base_id")
-            ),
-            SchemaStep(
-                "ALTER TABLE lw_sessions ADD COLUMN base_position BIGINT", _HAS.format("lw_sessions", "base_position")
-            ),
-            SchemaStep(
-                "ALTER TABLE lw_sessions ADD INDEX lw_sessions_base (base_id)",
-                _HAS_INDEX.format("lw_sessions", "lw_sessions_base"),
-            ),
-        ),
-    ),
-)
-
-_WORDS: Final = SchemaWords(
-    ddl=_DDL,
-    version=3,
-    new=(
-        "INSERT INTO lw_schema (version, created_at, cleaned_at)"
-        f" SELECT {{version}}, {_NOW}, {_NOW} FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM lw_schema)"
-    ),
-    migrated=(
-        f"INSERT IGNORE INTO lw_schema (version, created_at, cleaned_at) VALUES ({{version}}, {_NOW}, {{cleaned}})"
-    ),
-    now=_NOW,
-    keep="a dump of the database",
-)
-
-_OURS: Final = ", ".join(f"'{name}'" for name in tables_of(_DDL))
+_OURS: Final = ", ".join(f"'{name}'" for name in tables_of(DDL))
 
 
 class MysqlStatements(Struct, frozen=True):
     """The SQL by purpose; see `server_dialect.Statements`."""
 
-    SCHEMA: SchemaWords = _WORDS
-    MIGRATIONS: tuple[Migration, ...] = _MIGRATIONS
-    """In order. A new version is one entry there, the same columns in the tables above, and the version of both."""
+    SCHEMA: SchemaWords = WORDS
+    MIGRATIONS: tuple[Migration, ...] = MIGRATIONS
+    """See `mysql_tables.py`."""
     TABLES: str = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND locate('lw_', table_name) = 1"
     VERSION: str = "SELECT max(version) FROM lw_schema"
     UNCLEANED: str = "SELECT version FROM lw_schema WHERE cleaned_at IS NULL"
-    CLEANED: str = f"UPDATE lw_schema SET cleaned_at = {_NOW} WHERE version = $1"
+    CLEANED: str = f"UPDATE lw_schema SET cleaned_at = {NOW} WHERE version = $1"
     LOCK_SCHEMA: str = "SELECT GET_LOCK(SHA1(CONCAT(DATABASE(), '.lw_schema')), 30)"
     UNLOCK_SCHEMA: str = "SELECT RELEASE_LOCK(SHA1(CONCAT(DATABASE(), '.lw_schema')))"
     BEGIN: str = "START TRANSACTION"
@@ -222,7 +65,7 @@ class MysqlStatements(Struct, frozen=True):
         " WHERE session_id IN $1[] ORDER BY session_id FOR UPDATE"
     )
     GONE: str = "SELECT session_id FROM lw_tombstones WHERE session_id IN $1[]"
-    LEFT: str = f"SELECT owner, expires - {_NOW} FROM lw_owners WHERE owner IN $1[]"
+    LEFT: str = f"SELECT owner, expires - {NOW} FROM lw_owners WHERE owner IN $1[]"
     ITEMS: str = (
         f"SELECT {_ITEM} FROM ($1|$2) AS asked STRAIGHT_JOIN lw_inbox AS i ON i.`key` = asked.a AND i.item_id = asked.b"
     )
@@ -245,7 +88,7 @@ class MysqlStatements(Struct, frozen=True):
         "UPDATE lw_sessions SET position = $1, window_start = $2, checkpoint = $3, epoch = $4, owner = $5, token = $6,"
         " inbox_seq = $7, takeovers = $8, title = $9, min_format = $10, status = $11, updated_at = $12, sends = $13,"
         " input_tokens = $14, output_tokens = $15, cached_tokens = $16, cache_write_tokens = $17, reasoning_tokens = $18,"
-        " calls = $19, estimated = $20 WHERE `key` = $21"
+        " calls = $19, estimated = $20, nanodollars = $21, unpriced_calls = $22 WHERE `key` = $23"
     )
     ORPHAN: str = "UPDATE lw_sessions SET parent_id = NULL WHERE `key` = $1"
     REBASE: str = "UPDATE lw_sessions SET base_id = $1, base_position = $2 WHERE `key` = $3"
@@ -285,15 +128,54 @@ class MysqlStatements(Struct, frozen=True):
         "SELECT t.`key`, t.timer_id, t.due_at FROM ($1|$2) AS asked"
         " STRAIGHT_JOIN lw_timers AS t ON t.`key` = asked.a AND t.timer_id = asked.b"
     )
+    # --- money ---------------------------------------------------------------------------------------------------------
+    # Locked after the heads: holds by id, then accounts by key.
+    HOLDS_LOCKED: str = (
+        "SELECT hold_id, session_id, nanodollars, at FROM lw_holds FORCE INDEX (PRIMARY)"
+        " WHERE hold_id IN $1[] ORDER BY hold_id FOR UPDATE"
+    )
+    HOLDS_OF_LOCKED: str = (
+        "SELECT hold_id, session_id, nanodollars, at FROM lw_holds FORCE INDEX (lw_holds_session)"
+        " WHERE session_id IN $1[] ORDER BY hold_id FOR UPDATE"
+    )
+    HOLD_CAPS: str = "SELECT hold_id, budget_key FROM lw_hold_caps WHERE hold_id IN $1[]"
+    # Locks the row that is there: with IGNORE two of these would share it, and then wait for each other.
+    ADD_BUDGET: str = "INSERT INTO lw_budgets SET budget_key = $1, spent = 0, held = 0 ON DUPLICATE KEY UPDATE spent = lw_budgets.spent"
+    BUDGETS_LOCKED: str = (
+        "SELECT budget_key, spent, held FROM lw_budgets FORCE INDEX (PRIMARY)"
+        " WHERE budget_key IN $1[] ORDER BY budget_key FOR UPDATE"
+    )
+    SET_BUDGET: str = "UPDATE lw_budgets SET spent = $1, held = $2 WHERE budget_key = $3"
+    INSERT_HOLD: str = "INSERT INTO lw_holds (hold_id, session_id, nanodollars, at) VALUES ($1, $2, $3, $4)"
+    INSERT_HOLD_CAP: str = "INSERT INTO lw_hold_caps (hold_id, budget_key) VALUES ($1, $2)"
+    DROP_HOLDS: str = "DELETE FROM lw_holds WHERE hold_id IN $1[]"
+    DROP_HOLD_CAPS: str = "DELETE FROM lw_hold_caps WHERE hold_id IN $1[]"
+    BUDGET: str = (
+        "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
+        " FROM lw_budgets AS b WHERE budget_key = $1"
+    )
+    # As bytes: a shorter key comes before a longer one that begins with it.
+    BUDGETS: str = (
+        "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
+        " FROM lw_budgets AS b WHERE CAST(budget_key AS BINARY) > CAST($1 AS BINARY) AND (spent <> 0 OR held <> 0)"
+        " ORDER BY CAST(budget_key AS BINARY) LIMIT $2"
+    )
+    BUDGETS_ASTRAY: str = (
+        "SELECT b.budget_key, b.held, CAST(coalesce(sum(h.nanodollars), 0) AS SIGNED) FROM lw_budgets AS b"
+        " LEFT JOIN lw_hold_caps AS c ON c.budget_key = b.budget_key LEFT JOIN lw_holds AS h ON h.hold_id = c.hold_id"
+        " GROUP BY b.budget_key, b.held HAVING b.held <> coalesce(sum(h.nanodollars), 0)"
+    )
+
+    # --- waking, leases ------------------------------------------------------------------------------------------------
     NOTIFY: str = ""
     BEAT: str = (
-        f"INSERT INTO lw_owners VALUES ($1, {_NOW} + $2)"
+        f"INSERT INTO lw_owners VALUES ($1, {NOW} + $2)"
         " ON DUPLICATE KEY UPDATE expires = greatest(lw_owners.expires, VALUES(expires))"
     )
     RELEASE: str = "UPDATE lw_sessions SET owner = NULL, token = NULL WHERE owner = $1 AND session_id IN $2[]"
     FORGET_OWNER: str = "DELETE FROM lw_owners WHERE owner = $1"
     FORGET_OWNERS: str = (
-        f"DELETE FROM lw_owners WHERE expires < {_NOW} - 3600"
+        f"DELETE FROM lw_owners WHERE expires < {NOW} - 3600"
         " AND NOT EXISTS (SELECT 1 FROM lw_sessions AS s WHERE s.owner = lw_owners.owner)"
     )
 
@@ -348,8 +230,8 @@ class MysqlStatements(Struct, frozen=True):
     )
     BEGIN_ARTIFACT: str = (
         "INSERT INTO lw_artifacts (artifact_id, `key`, session_id, media_type, size, digest, complete, created_at)"
-        f" SELECT $1, s.`key`, s.session_id, $3, $4, $5, 0, {_NOW} FROM lw_sessions AS s WHERE s.session_id = $2"
-        f" ON DUPLICATE KEY UPDATE created_at = {_NOW}"
+        f" SELECT $1, s.`key`, s.session_id, $3, $4, $5, 0, {NOW} FROM lw_sessions AS s WHERE s.session_id = $2"
+        f" ON DUPLICATE KEY UPDATE created_at = {NOW}"
     )
     ARTIFACT_STATE: str = "SELECT id, complete FROM lw_artifacts WHERE artifact_id = $1"
     ARTIFACT_ROW: str = "INSERT INTO lw_artifact_rows VALUES ($1, $2, $3) ON DUPLICATE KEY UPDATE data = VALUES(data)"
@@ -417,7 +299,7 @@ class MysqlStatements(Struct, frozen=True):
         " + (SELECT coalesce(sum(length(body)), 0) FROM lw_inbox AS i WHERE i.`key` = s.`key`)"
         " + (SELECT coalesce(sum(size), 0) FROM lw_artifacts AS a WHERE a.`key` = s.`key`) AS SIGNED) FROM lw_sessions AS s"
     )
-    STAMP_ARTIFACTS: str = f"UPDATE lw_artifacts SET created_at = {_NOW} WHERE created_at IS NULL"
+    STAMP_ARTIFACTS: str = f"UPDATE lw_artifacts SET created_at = {NOW} WHERE created_at IS NULL"
     OLD_ARTIFACTS: str = (
         "SELECT a.id, a.artifact_id, s.session_id, s.`key`, s.position, a.complete FROM lw_artifacts AS a"
         " JOIN lw_sessions AS s ON s.`key` = a.`key` WHERE a.created_at < $1"
@@ -443,7 +325,7 @@ class MysqlStatements(Struct, frozen=True):
     ARTIFACT_ROW_LEFT: str = "SELECT 1 FROM lw_artifact_rows WHERE id = $1 LIMIT 1"
     SWEEP_HIDDEN: str = "DELETE FROM lw_artifacts WHERE id = $1"
     # Makes InnoDB's tables anew while others read and write them.
-    VACUUM: tuple[str, ...] = tuple([f"OPTIMIZE TABLE {name}" for name in tables_of(_DDL)])
+    VACUUM: tuple[str, ...] = tuple([f"OPTIMIZE TABLE {name}" for name in tables_of(DDL)])
 
     # --- out of one store and into another -----------------------------------------------------------------------------
     KNOWN_ITEMS: str = "SELECT item_id, position FROM lw_inbox WHERE `key` = $1 AND position IS NOT NULL"
@@ -454,3 +336,5 @@ class MysqlStatements(Struct, frozen=True):
     )
     OWNERS_OF: str = "SELECT session_id FROM lw_artifacts WHERE artifact_id IN $1[]"
     RESTORE_TIMER: str = "INSERT INTO lw_timers (`key`, timer_id, due_at, body, paused) VALUES ($1, $2, $3, $4, $5)"
+    MEMORIES: MemoryStatements = MEMORIES
+    """See `mysql_memories.py`."""

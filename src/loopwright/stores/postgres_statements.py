@@ -1,9 +1,9 @@
 """Every statement of the PostgreSQL store, each with its purpose.
 
-Owns: the tables and all SQL of this dialect. Must not know: Python values, connections.
+Owns: all SQL of this dialect but its tables. Must not know: Python values, connections.
 Written for READ COMMITTED: whatever a transaction decides on is locked by `HEADS_LOCKED` first, and every write to a session
 goes through its head row.
-Read next: `server_batch.py`, `server_reads.py`.
+Read next: `postgres_tables.py`, `server_batch.py`, `server_reads.py`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import Final
 from msgspec import Struct
 
 from .derived import HEAD_COLUMNS
-from .migration import Migration, SchemaStep, SchemaWords, tables_of
+from .migration import Migration, SchemaWords, tables_of
+from .postgres_memories import MEMORIES
+from .postgres_tables import DDL, MIGRATIONS, NOW, WORDS
+from .server_dialect import MemoryStatements
 
-_NOW: Final = "EXTRACT(EPOCH FROM clock_timestamp())::double precision"
 _S: Final = ", ".join(f"s.{column.strip()}" for column in HEAD_COLUMNS.split(","))
-_LEFT: Final = f"(SELECT o.expires - {_NOW} FROM lw_owners AS o WHERE o.owner = s.owner)"
+_LEFT: Final = f"(SELECT o.expires - {NOW} FROM lw_owners AS o WHERE o.owner = s.owner)"
 _ITEM: Final = "i.key, i.item_id, i.seq, i.kind, i.at, i.position"
 
 _COMMIT_PLAIN: Final = """\
@@ -25,10 +27,10 @@ WITH asked AS (
     SELECT * FROM unnest(
         $2::text[], $3::bigint[], $4::bigint[], $5::bytea[], $6::integer[], $7::bigint[], $8::integer[], $9::text[],
         $10::double precision[], $11::integer[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
-        $17::bigint[], $18::bigint[], $19::integer[], $20::integer[]
+        $17::bigint[], $18::bigint[], $19::integer[], $20::bigint[], $21::bigint[], $22::integer[]
     ) AS a (
         session_id, expect, epoch, token, release, if_inbox, n, status, at, clears, sends, input_tokens, output_tokens,
-        cached_tokens, cache_write_tokens, reasoning_tokens, calls, estimated, held
+        cached_tokens, cache_write_tokens, reasoning_tokens, calls, estimated, nanodollars, unpriced_calls, held
     )
 ),
 locked AS (
@@ -46,171 +48,35 @@ moved AS (
         cached_tokens = s.cached_tokens + l.cached_tokens,
         cache_write_tokens = s.cache_write_tokens + l.cache_write_tokens,
         reasoning_tokens = s.reasoning_tokens + l.reasoning_tokens, calls = s.calls + l.calls,
-        estimated = s.estimated | l.estimated
+        estimated = s.estimated | l.estimated, nanodollars = s.nanodollars + l.nanodollars,
+        unpriced_calls = s.unpriced_calls + l.unpriced_calls
     FROM locked AS l WHERE s.key = l.key
     RETURNING s.session_id, s.key, l.expect, s.position, s.epoch, s.inbox_seq, s.takeovers
 ),
 written AS (
     INSERT INTO lw_records SELECT m.key, m.expect + r.n, r.kind, r.version, r.at, r.body
-    FROM unnest($21::text[], $22::bigint[], $23::text[], $24::integer[], $25::double precision[], $26::bytea[])
+    FROM unnest($23::text[], $24::bigint[], $25::text[], $26::integer[], $27::double precision[], $28::bytea[])
         AS r (session_id, n, kind, version, at, body)
     JOIN moved AS m ON m.session_id = r.session_id
 )
 SELECT session_id, position, epoch, inbox_seq, takeovers FROM moved"""
 
-_DDL: Final = """\
-CREATE TABLE IF NOT EXISTS lw_schema (
-    version integer NOT NULL PRIMARY KEY,
-    created_at double precision NOT NULL,
-    cleaned_at double precision
-);
-CREATE TABLE IF NOT EXISTS lw_owners (owner text COLLATE "C" NOT NULL PRIMARY KEY, expires double precision NOT NULL);
-CREATE TABLE IF NOT EXISTS lw_sessions (
-    key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    session_id text COLLATE "C" NOT NULL UNIQUE,
-    position bigint NOT NULL,
-    window_start bigint NOT NULL DEFAULT 0,
-    checkpoint bigint,
-    epoch bigint NOT NULL DEFAULT 0,
-    token bytea,
-    owner text COLLATE "C",
-    inbox_seq bigint NOT NULL DEFAULT 0,
-    takeovers integer NOT NULL DEFAULT 0,
-    status text NOT NULL DEFAULT 'idle',
-    updated_at double precision NOT NULL,
-    sends bigint NOT NULL DEFAULT 0,
-    input_tokens bigint NOT NULL DEFAULT 0,
-    output_tokens bigint NOT NULL DEFAULT 0,
-    cached_tokens bigint NOT NULL DEFAULT 0,
-    cache_write_tokens bigint NOT NULL DEFAULT 0,
-    reasoning_tokens bigint NOT NULL DEFAULT 0,
-    calls bigint NOT NULL DEFAULT 0,
-    estimated integer NOT NULL DEFAULT 0,
-    min_format integer NOT NULL,
-    agent_name text COLLATE "C" NOT NULL,
-    kind text NOT NULL,
-    parent_id text COLLATE "C",
-    lifecycle text NOT NULL,
-    title text NOT NULL,
-    created_at double precision NOT NULL,
-    base_id text COLLATE "C",
-    base_position bigint
-) WITH (fillfactor = 50);
-CREATE INDEX IF NOT EXISTS lw_sessions_parent ON lw_sessions (parent_id) WHERE parent_id IS NOT NULL;
-CREATE INDEX IF NOT EXISTS lw_sessions_base ON lw_sessions (base_id) WHERE base_id IS NOT NULL;
-CREATE TABLE IF NOT EXISTS lw_records (
-    key bigint NOT NULL,
-    position bigint NOT NULL,
-    kind text NOT NULL,
-    version integer NOT NULL,
-    at double precision NOT NULL,
-    body bytea NOT NULL,
-    PRIMARY KEY (key, position)
-);
-CREATE TABLE IF NOT EXISTS lw_inbox (
-    key bigint NOT NULL,
-    item_id text COLLATE "C" NOT NULL,
-    seq bigint NOT NULL,
-    kind text NOT NULL,
-    at double precision NOT NULL,
-    body bytea,
-    position bigint,
-    PRIMARY KEY (key, item_id)
-);
-CREATE INDEX IF NOT EXISTS lw_inbox_waiting ON lw_inbox (key, seq) WHERE position IS NULL;
-CREATE TABLE IF NOT EXISTS lw_timers (
-    key bigint NOT NULL,
-    timer_id text COLLATE "C" NOT NULL,
-    due_at double precision NOT NULL,
-    body bytea NOT NULL,
-    paused integer NOT NULL DEFAULT 0,
-    PRIMARY KEY (key, timer_id)
-);
-CREATE INDEX IF NOT EXISTS lw_timers_due ON lw_timers (due_at);
-CREATE TABLE IF NOT EXISTS lw_artifacts (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    artifact_id text COLLATE "C" NOT NULL UNIQUE,
-    key bigint NOT NULL,
-    session_id text COLLATE "C" NOT NULL,
-    media_type text NOT NULL,
-    size bigint NOT NULL,
-    digest text NOT NULL,
-    complete integer NOT NULL,
-    created_at double precision
-);
-CREATE INDEX IF NOT EXISTS lw_artifacts_session ON lw_artifacts (key);
-CREATE TABLE IF NOT EXISTS lw_artifact_rows (id bigint NOT NULL, n integer NOT NULL, data bytea NOT NULL, PRIMARY KEY (id, n));
-CREATE TABLE IF NOT EXISTS lw_artifact_shares (id bigint NOT NULL, key bigint NOT NULL, PRIMARY KEY (id, key));
-CREATE INDEX IF NOT EXISTS lw_artifact_shares_session ON lw_artifact_shares (key);
-CREATE TABLE IF NOT EXISTS lw_tombstones (
-    session_id text COLLATE "C" NOT NULL PRIMARY KEY,
-    key bigint NOT NULL,
-    swept integer NOT NULL DEFAULT 0
-);
-"""
-
-_HAS: Final = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('{}') AND attname = '{}' AND NOT attisdropped"
-
-_MIGRATIONS: Final = (
-    Migration(
-        version=2,
-        before=(
-            SchemaStep(
-                "ALTER TABLE lw_schema ADD COLUMN cleaned_at double precision", _HAS.format("lw_schema", "cleaned_at")
-            ),
-            SchemaStep(
-                "ALTER TABLE lw_timers ADD COLUMN paused integer NOT NULL DEFAULT 0", _HAS.format("lw_timers", "paused")
-            ),
-            SchemaStep(
-                "ALTER TABLE lw_artifacts ADD COLUMN created_at double precision",
-                _HAS.format("lw_artifacts", "created_at"),
-            ),
-        ),
-    ),
-    Migration(
-        version=3,
-        before=(
-            SchemaStep(
-                'ALTER TABLE lw_sessions ADD COLUMN base_id text COLLATE "C"', _HAS.format("lw_sessions", "base_id")
-            ),
-            SchemaStep(
-                "ALTER TABLE lw_sessions ADD COLUMN base_position bigint", _HAS.format("lw_sessions", "base_position")
-            ),
-        ),
-    ),
-)
-
-_WORDS: Final = SchemaWords(
-    ddl=_DDL,
-    version=3,
-    new=(
-        "INSERT INTO lw_schema (version, created_at, cleaned_at)"
-        f" SELECT {{version}}, {_NOW}, {_NOW} WHERE NOT EXISTS (SELECT 1 FROM lw_schema)"
-    ),
-    migrated=(
-        "INSERT INTO lw_schema (version, created_at, cleaned_at)"
-        f" VALUES ({{version}}, {_NOW}, {{cleaned}}) ON CONFLICT DO NOTHING"
-    ),
-    now=_NOW,
-    keep="a dump of the database",
-)
-
-_OURS: Final = ", ".join(f"'{name}'" for name in tables_of(_DDL))
+_OURS: Final = ", ".join(f"'{name}'" for name in tables_of(DDL))
 
 
 class PostgresStatements(Struct, frozen=True):
     """The SQL by purpose; see `server_dialect.Statements`."""
 
-    SCHEMA: SchemaWords = _WORDS
-    MIGRATIONS: tuple[Migration, ...] = _MIGRATIONS
-    """In order. A new version is one entry there, the same columns in the tables above, and the version of both."""
+    SCHEMA: SchemaWords = WORDS
+    MIGRATIONS: tuple[Migration, ...] = MIGRATIONS
+    """See `postgres_tables.py`."""
     TABLES: str = (
         "SELECT c.relname::text FROM pg_class AS c"
         " WHERE starts_with(c.relname::text, 'lw_') AND c.relkind IN ('r', 'i') AND pg_table_is_visible(c.oid)"
     )
     VERSION: str = "SELECT max(version) FROM lw_schema"
     UNCLEANED: str = "SELECT version FROM lw_schema WHERE cleaned_at IS NULL"
-    CLEANED: str = f"UPDATE lw_schema SET cleaned_at = {_NOW} WHERE version = $1"
+    CLEANED: str = f"UPDATE lw_schema SET cleaned_at = {NOW} WHERE version = $1"
     LOCK_SCHEMA: str = "SELECT 1 FROM pg_advisory_lock(hashtext('lw_schema'))"
     UNLOCK_SCHEMA: str = "SELECT pg_advisory_unlock(hashtext('lw_schema'))"
     BEGIN: str = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -228,7 +94,7 @@ class PostgresStatements(Struct, frozen=True):
     COMMIT_PLAIN: str = _COMMIT_PLAIN
     HEADS_LOCKED: str = f"SELECT {HEAD_COLUMNS}, token FROM lw_sessions WHERE session_id = ANY($1::text[]) ORDER BY session_id FOR UPDATE"
     GONE: str = "SELECT session_id FROM lw_tombstones WHERE session_id = ANY($1::text[])"
-    LEFT: str = f"SELECT owner, expires - {_NOW} FROM lw_owners WHERE owner = ANY($1::text[])"
+    LEFT: str = f"SELECT owner, expires - {NOW} FROM lw_owners WHERE owner = ANY($1::text[])"
     ITEMS: str = (
         f"SELECT {_ITEM} FROM unnest($1::bigint[], $2::text[]) AS asked (key, item_id)"
         " JOIN lw_inbox AS i ON i.key = asked.key AND i.item_id = asked.item_id"
@@ -252,7 +118,7 @@ class PostgresStatements(Struct, frozen=True):
         "UPDATE lw_sessions SET position = $1, window_start = $2, checkpoint = $3, epoch = $4, owner = $5, token = $6,"
         " inbox_seq = $7, takeovers = $8, title = $9, min_format = $10, status = $11, updated_at = $12, sends = $13,"
         " input_tokens = $14, output_tokens = $15, cached_tokens = $16, cache_write_tokens = $17, reasoning_tokens = $18,"
-        " calls = $19, estimated = $20 WHERE key = $21"
+        " calls = $19, estimated = $20, nanodollars = $21, unpriced_calls = $22 WHERE key = $23"
     )
     ORPHAN: str = "UPDATE lw_sessions SET parent_id = NULL WHERE key = $1"
     REBASE: str = "UPDATE lw_sessions SET base_id = $1, base_position = $2 WHERE key = $3"
@@ -294,16 +160,49 @@ class PostgresStatements(Struct, frozen=True):
         "SELECT t.key, t.timer_id, t.due_at FROM unnest($1::bigint[], $2::text[]) AS asked (key, timer_id)"
         " JOIN lw_timers AS t ON t.key = asked.key AND t.timer_id = asked.timer_id"
     )
+    # --- money ---------------------------------------------------------------------------------------------------------
+    # Locked after the heads: holds by id, then accounts by key.
+    HOLDS_LOCKED: str = (
+        "SELECT hold_id, session_id, nanodollars, at FROM lw_holds WHERE hold_id = ANY($1::text[])"
+        " ORDER BY hold_id FOR UPDATE"
+    )
+    HOLDS_OF_LOCKED: str = (
+        "SELECT hold_id, session_id, nanodollars, at FROM lw_holds WHERE session_id = ANY($1::text[])"
+        " ORDER BY hold_id FOR UPDATE"
+    )
+    HOLD_CAPS: str = "SELECT hold_id, budget_key FROM lw_hold_caps WHERE hold_id = ANY($1::text[])"
+    ADD_BUDGET: str = "INSERT INTO lw_budgets (budget_key, spent, held) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING"
+    BUDGETS_LOCKED: str = "SELECT budget_key, spent, held FROM lw_budgets WHERE budget_key = ANY($1::text[]) ORDER BY budget_key FOR UPDATE"
+    SET_BUDGET: str = "UPDATE lw_budgets SET spent = $1, held = $2 WHERE budget_key = $3"
+    INSERT_HOLD: str = "INSERT INTO lw_holds (hold_id, session_id, nanodollars, at) VALUES ($1, $2, $3, $4)"
+    INSERT_HOLD_CAP: str = "INSERT INTO lw_hold_caps (hold_id, budget_key) VALUES ($1, $2)"
+    DROP_HOLDS: str = "DELETE FROM lw_holds WHERE hold_id = ANY($1::text[])"
+    DROP_HOLD_CAPS: str = "DELETE FROM lw_hold_caps WHERE hold_id = ANY($1::text[])"
+    BUDGET: str = (
+        "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
+        " FROM lw_budgets AS b WHERE budget_key = $1"
+    )
+    BUDGETS: str = (
+        "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
+        " FROM lw_budgets AS b WHERE budget_key > $1 AND (spent <> 0 OR held <> 0) ORDER BY budget_key LIMIT $2"
+    )
+    BUDGETS_ASTRAY: str = (
+        "SELECT b.budget_key, b.held, coalesce(sum(h.nanodollars), 0)::bigint FROM lw_budgets AS b"
+        " LEFT JOIN lw_hold_caps AS c ON c.budget_key = b.budget_key LEFT JOIN lw_holds AS h ON h.hold_id = c.hold_id"
+        " GROUP BY b.budget_key HAVING b.held <> coalesce(sum(h.nanodollars), 0)"
+    )
+
+    # --- waking, leases ------------------------------------------------------------------------------------------------
     CHANNEL: str = "lw_work"
     NOTIFY: str = "NOTIFY lw_work"
     BEAT: str = (
-        f"INSERT INTO lw_owners AS o VALUES ($1, {_NOW} + $2::double precision)"
+        f"INSERT INTO lw_owners AS o VALUES ($1, {NOW} + $2::double precision)"
         " ON CONFLICT (owner) DO UPDATE SET expires = greatest(o.expires, excluded.expires)"
     )
     RELEASE: str = "UPDATE lw_sessions SET owner = NULL, token = NULL WHERE owner = $1 AND session_id = ANY($2::text[])"
     FORGET_OWNER: str = "DELETE FROM lw_owners WHERE owner = $1"
     FORGET_OWNERS: str = (
-        f"DELETE FROM lw_owners AS o WHERE o.expires < {_NOW} - 3600"
+        f"DELETE FROM lw_owners AS o WHERE o.expires < {NOW} - 3600"
         " AND NOT EXISTS (SELECT 1 FROM lw_sessions AS s WHERE s.owner = o.owner)"
     )
 
@@ -355,7 +254,7 @@ class PostgresStatements(Struct, frozen=True):
     )
     BEGIN_ARTIFACT: str = (
         "INSERT INTO lw_artifacts (artifact_id, key, session_id, media_type, size, digest, complete, created_at)"
-        f" SELECT $1, key, session_id, $3, $4, $5, 0, {_NOW} FROM lw_sessions WHERE session_id = $2"
+        f" SELECT $1, key, session_id, $3, $4, $5, 0, {NOW} FROM lw_sessions WHERE session_id = $2"
         " ON CONFLICT (artifact_id) DO UPDATE SET created_at = excluded.created_at"
     )
     ARTIFACT_STATE: str = "SELECT id, complete FROM lw_artifacts WHERE artifact_id = $1"
@@ -423,7 +322,7 @@ class PostgresStatements(Struct, frozen=True):
         " + (SELECT coalesce(sum(octet_length(body)), 0) FROM lw_inbox AS i WHERE i.key = s.key)"
         " + (SELECT coalesce(sum(size), 0) FROM lw_artifacts AS a WHERE a.key = s.key))::bigint FROM lw_sessions AS s"
     )
-    STAMP_ARTIFACTS: str = f"UPDATE lw_artifacts SET created_at = {_NOW} WHERE created_at IS NULL"
+    STAMP_ARTIFACTS: str = f"UPDATE lw_artifacts SET created_at = {NOW} WHERE created_at IS NULL"
     OLD_ARTIFACTS: str = (
         "SELECT a.id, a.artifact_id, s.session_id, s.key, s.position, a.complete FROM lw_artifacts AS a"
         " JOIN lw_sessions AS s ON s.key = a.key WHERE a.created_at < $1"
@@ -448,7 +347,7 @@ class PostgresStatements(Struct, frozen=True):
     ARTIFACT_ROW_LEFT: str = "SELECT 1 FROM lw_artifact_rows WHERE id = $1 LIMIT 1"
     SWEEP_HIDDEN: str = "DELETE FROM lw_artifacts WHERE id = $1"
     # Space is free for new rows then; to give more than the end of a table back to the system would keep everybody out.
-    VACUUM: tuple[str, ...] = (f"VACUUM (ANALYZE) {', '.join(tables_of(_DDL))}",)
+    VACUUM: tuple[str, ...] = (f"VACUUM (ANALYZE) {', '.join(tables_of(DDL))}",)
 
     # --- out of one store and into another -----------------------------------------------------------------------------
     KNOWN_ITEMS: str = "SELECT item_id, position FROM lw_inbox WHERE key = $1 AND position IS NOT NULL"
@@ -459,3 +358,5 @@ class PostgresStatements(Struct, frozen=True):
     )
     OWNERS_OF: str = "SELECT session_id FROM lw_artifacts WHERE artifact_id = ANY($1::text[])"
     RESTORE_TIMER: str = "INSERT INTO lw_timers (key, timer_id, due_at, body, paused) VALUES ($1, $2, $3, $4, $5)"
+    MEMORIES: MemoryStatements = MEMORIES
+    """See `postgres_memories.py`."""

@@ -21,6 +21,7 @@ from ..ports.store import (
     DropTimer,
     Enqueued,
     Head,
+    HoldMoney,
     InboxItem,
     MarkItem,
     NewSession,
@@ -28,15 +29,18 @@ from ..ports.store import (
     PutItem,
     PutTimer,
     RunInside,
+    SettleMoney,
     TakeItems,
     Transition,
 )
 from . import ownership, server_forks
+from .budget_guard import keys_of
 from .derived import KEY_AT, head_of
 from .forks import JournalPlace, parts
 from .memory_data import WAITING, SessionData, SharedData
 from .memory_rules import MemoryRules
 from .server_dialect import ServerConnection, Statements
+from .server_money import BatchMoney
 
 Outcome: TypeAlias = Any
 """The result of a write, or the error to raise where it is awaited."""
@@ -56,6 +60,10 @@ class Needs(Struct):
     """(session id, timer id) whose time matters."""
     bases: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     """(session id, position) that a fork is to begin at."""
+    holds: set[str] = field(default_factory=set[str])
+    """Holds of money that are made or settled."""
+    accounts: set[str] = field(default_factory=set[str])
+    """Accounts that money is to be held in."""
     alone: bool = False
     """In a batch of its own: what fails in it fails alone, and the rows that it copies are all in the tables."""
 
@@ -161,6 +169,11 @@ def _needs_of_ops(session_id: str, ops: tuple[Op, ...]) -> Needs:
             case PutTimer(timer_id) | DropTimer(timer_id):
                 if isinstance(op, DropTimer) and op.due_at is not None:
                     needs.timers.add((session_id, timer_id))
+            case HoldMoney(hold_id):
+                needs.holds.add(hold_id)
+                needs.accounts.update(keys_of(op))
+            case SettleMoney(hold_id):
+                needs.holds.add(hold_id)
             case RunInside():
                 needs.alone = True
     return needs
@@ -193,6 +206,7 @@ class Batch:
         self._before: dict[str, tuple[Head, bytes]] = {}
         self._keys: dict[str, int] = {}
         self._known_items: dict[str, dict[str, int]] = {}
+        self._money = BatchMoney(connection, sql, self._data.money)
         self.rules = ServerRules(self._data, owner, self._left, alive_s)
 
     async def judge(self, offers: Sequence[ServerOffer]) -> list[Outcome]:
@@ -206,6 +220,8 @@ class Batch:
             needs.families |= offer.needs.families
             needs.timers |= offer.needs.timers
             needs.bases |= offer.needs.bases
+            needs.holds |= offer.needs.holds
+            needs.accounts |= offer.needs.accounts
         await self._read(needs)
         return [self._applied(offer) for offer in offers]
 
@@ -238,6 +254,7 @@ class Batch:
             await connection.run_many(sql.INSERT_RECORD, records)
         await self._write_items()
         await self._write_timers(offers, outcomes)
+        await self._money.write()
         if sql.NOTIFY and any(_is_claimable(data.sessions[id_]) for id_ in self.touched() if id_ in data.sessions):
             await connection.run(sql.NOTIFY)
         if self.rules.beat_s:
@@ -277,7 +294,7 @@ class Batch:
 
     def changes(self) -> bool:
         """False when every write was refused or changed nothing."""
-        return bool(self.touched()) or self.rules.beat_s > 0
+        return bool(self.touched()) or self.rules.beat_s > 0 or self._money.changes()
 
     def _applied(self, offer: ServerOffer) -> Outcome:
         try:
@@ -314,6 +331,7 @@ class Batch:
                 self._left[owner] = left_s
         await self._read_items(needs)
         await self._read_timers(needs)
+        await self._money.read(needs.holds, needs.accounts, going)
 
     async def _readers(self, going: set[str]) -> set[str]:
         if not going:
@@ -420,8 +438,7 @@ def _nobody_knows(_: str) -> float:
 
 
 def _counts(head: Head) -> tuple[Any, ...]:
-    usage = structs.astuple(head.usage)
-    return (*usage[:-1], int(head.usage.estimated))
+    return tuple([int(count) for count in structs.astuple(head.usage)])
 
 
 def moved_row(key: int, one: SessionData) -> tuple[Any, ...]:

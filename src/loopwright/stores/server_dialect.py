@@ -106,6 +106,22 @@ class Remedy(Enum):
     """Trying again would fail again."""
 
 
+class MemoryStatements(Struct, frozen=True, kw_only=True):
+    """The SQL of memories."""
+
+    PUT: str
+    """Namespace, id, time, body, vector, names of words between spaces."""
+    THERE: str
+    """Locks it."""
+    DROP: str
+    TRIM: str
+    """Namespace, and how many entries are newer than what goes, less one."""
+    NEWEST: str
+    """Namespace, time and id of the entry before, limit."""
+    SEARCH: str
+    """Namespace, its name as a word, names of words between spaces, limit: entries with any of them, more or less the best."""
+
+
 class Statements(Protocol):
     """The SQL of a dialect, by purpose; parameters stand in the order that `server_batch` and `server_reads` give them."""
 
@@ -158,6 +174,17 @@ class Statements(Protocol):
     PUT_TIMER: str
     DROP_TIMER: str
     ARMED: str
+    HOLDS_LOCKED: str
+    HOLDS_OF_LOCKED: str
+    """The holds of these sessions."""
+    HOLD_CAPS: str
+    ADD_BUDGET: str
+    BUDGETS_LOCKED: str
+    SET_BUDGET: str
+    INSERT_HOLD: str
+    INSERT_HOLD_CAP: str
+    DROP_HOLDS: str
+    DROP_HOLD_CAPS: str
     BEAT: str
     NOTIFY: str
     """Tells waiting workers, with the commit of this transaction; empty where a server cannot."""
@@ -175,6 +202,8 @@ class Statements(Protocol):
     INTERRUPTED: str
     DUE: str
     RENEWED: str
+    BUDGET: str
+    BUDGETS: str
     OF_KINDS: str
     ARTIFACT: str
     BEGIN_ARTIFACT: str
@@ -189,6 +218,7 @@ class Statements(Protocol):
     GAPS: str
     FORKS_ASTRAY: str
     HEADS_ASTRAY: str
+    BUDGETS_ASTRAY: str
     STRAYS: str
     FIGURES: str
     DISK: str
@@ -210,6 +240,7 @@ class Statements(Protocol):
     ARTIFACTS_OF: str
     OWNERS_OF: str
     RESTORE_TIMER: str
+    MEMORIES: MemoryStatements
 
 
 class ServerDialect(Protocol):

@@ -38,7 +38,7 @@ def parameters(owner: str, transitions: Sequence[Transition]) -> list[Any]:
     records = [
         (one.session_id, n, r.kind, r.version, r.at, r.body) for one in transitions for n, r in enumerate(one.records)
     ]
-    return [owner, *_columns(heads, 19), *_columns(records, 6)]
+    return [owner, *_columns(heads, 21), *_columns(records, 6)]
 
 
 def longest_lease(transitions: Sequence[Transition]) -> float:
@@ -67,7 +67,6 @@ def committed(head: Head) -> Committed:
 def _head_row(one: Transition) -> tuple[Any, ...]:
     lease, change = one.lease, one.head
     held = isinstance(lease, Lease)
-    usage = structs.astuple(change.usage)
     return (
         one.session_id,
         one.expect,
@@ -80,8 +79,7 @@ def _head_row(one: Transition) -> tuple[Any, ...]:
         max([record.at for record in one.records], default=0.0),
         int(held and change.progress and bool(one.records)),
         change.sends,
-        *usage[:-1],
-        int(change.usage.estimated),
+        *[int(count) for count in structs.astuple(change.usage)],
         int(held),
     )
 

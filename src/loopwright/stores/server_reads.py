@@ -14,9 +14,10 @@ from ..ports.artifact import Artifact
 from ..ports.store import Claimable, ClaimQuery, DueTimer, Head, InboxItem, Lookup, SessionQuery, StoredRecord
 from ..ports.store_admin import StoreProblem, UncertainCall
 from . import ownership, server_forks
+from .budget_guard import budget_problem
 from .derived import KEY_AT, head_of
+from .effect_ledger import LEDGER_KINDS, uncertain_calls
 from .forks import JournalPlace
-from .ledger import LEDGER_KINDS, uncertain_calls
 from .server_dialect import ServerConnection, Statements
 from .slices import bytes_of, rows_of
 
@@ -140,6 +141,8 @@ class ServerReads:
         for session_id, base_id, base_position in await self._connection.rows(self._sql.FORKS_ASTRAY):
             what = f"it is a fork, and session {base_id} has not the records before {base_position} that it reads of it"
             found.append(StoreProblem(session_id, what, "restore a backup"))
+        for key, held, open_ in await self._connection.rows(self._sql.BUDGETS_ASTRAY):
+            found.append(StoreProblem(None, *budget_problem(key, held, open_)))
         for (count,) in await self._connection.rows(self._sql.STRAYS):
             if count:
                 what = f"{count} records belong to no session"

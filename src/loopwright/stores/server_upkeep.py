@@ -1,6 +1,6 @@
-"""What operators do with a store on a server: which call runs on which connection.
+"""What operators do with a store on a server, and what they ask of its money: which call runs on which connection.
 
-Owns: `StoreUpkeep` and `StoreTransfer` of `ServerStore`. Must not know: SQL, any server.
+Owns: `StoreUpkeep`, `StoreTransfer` and `Ledger` of `ServerStore`. Must not know: SQL, any server.
 Read next: `server_space.py`, `server_transfer.py`; `server.py` for the connections.
 """
 
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from ..model.errors import ConfigError
+from ..ports.ledger import BudgetAccount
 from ..ports.store import Head
 from ..ports.store_transfer import Inventory, SessionImage
 from ..ports.store_upkeep import Reclaimed, StoreFigures
-from . import server_space, server_transfer
+from . import server_money, server_space, server_transfer
 from .server_dialect import ServerConnection, ServerDialect
 from .server_schema import ServerSchema
 
@@ -89,6 +90,15 @@ class ServerUpkeep(ABC):
             f"{self._dialect.place} is on a server, which has no file to copy: use {self._dialect.dump_program} for the"
             " database, or `loopwright db export` for sessions"
         )
+
+    def budget(self, key: str) -> Awaitable[BudgetAccount]:
+        """See `Ledger.budget`."""
+        return self._reading_does(lambda connection: server_money.budget(connection, self._dialect.statements, key))
+
+    def budgets(self, *, after: str = "", limit: int = 100) -> Awaitable[Sequence[BudgetAccount]]:
+        """See `Ledger.budgets`."""
+        sql = self._dialect.statements
+        return self._reading_does(lambda connection: server_money.budgets(connection, sql, after, limit))
 
     def inventory(self, session_id: str) -> Awaitable[Inventory]:
         """See `StoreTransfer.inventory`."""

@@ -51,15 +51,19 @@ if TYPE_CHECKING:
     import hashlib
 
     from ..ports.artifact import Artifact
+    from ..ports.ledger import BudgetAccount
+    from ..ports.memory_index import MemoryEntry, MemoryHit
     from ..ports.store_admin import StoreProblem, UncertainCall
     from ..ports.store_transfer import Inventory, SessionImage
     from ..ports.store_upkeep import Reclaimed, StoreFigures
     from . import (
-        ledger,
+        effect_ledger,
         slices,
         sqlite_artifacts,
         sqlite_backup,
+        sqlite_memories,
         sqlite_migrations,
+        sqlite_money,
         sqlite_space,
         sqlite_transfer,
         sqlite_upkeep,
@@ -67,11 +71,13 @@ if TYPE_CHECKING:
     )
 else:
     hashlib = Late("hashlib")
-    ledger = Late("loopwright.stores.ledger")
+    effect_ledger = Late("loopwright.stores.effect_ledger")
     slices = Late("loopwright.stores.slices")
     sqlite_artifacts = Late("loopwright.stores.sqlite_artifacts")
     sqlite_backup = Late("loopwright.stores.sqlite_backup")
+    sqlite_memories = Late("loopwright.stores.sqlite_memories")
     sqlite_migrations = Late("loopwright.stores.sqlite_migrations")
+    sqlite_money = Late("loopwright.stores.sqlite_money")
     sqlite_space = Late("loopwright.stores.sqlite_space")
     sqlite_transfer = Late("loopwright.stores.sqlite_transfer")
     sqlite_upkeep = Late("loopwright.stores.sqlite_upkeep")
@@ -214,6 +220,35 @@ class SqliteStore:
         """See `ArtifactStore.artifact`."""
         return self._here(lambda execute: sqlite_artifacts.find(execute, artifact_id))
 
+    def budget(self, key: str) -> Awaitable[BudgetAccount]:
+        """See `Ledger.budget`."""
+        return self._here(lambda execute: sqlite_money.budget(execute, key))
+
+    def budgets(self, *, after: str = "", limit: int = 100) -> Awaitable[Sequence[BudgetAccount]]:
+        """See `Ledger.budgets`. In the reader thread."""
+        return self._aside(lambda execute: sqlite_money.budgets(execute, after, limit))
+
+    async def put_memory(self, entry: MemoryEntry, *, keep: int | None = None) -> None:
+        """See `MemoryIndex.put_memory`."""
+        loop = self._binding.enter()
+        row = await self._reader.submit(loop, lambda _: sqlite_memories.MemoryRow(entry))
+        await self._writer.submit(loop, functools.partial(sqlite_memories.put, row, keep))
+
+    def drop_memory(self, namespace: str, memory_id: str) -> Awaitable[bool]:
+        """See `MemoryIndex.drop_memory`."""
+        job = functools.partial(sqlite_memories.drop, namespace, memory_id)
+        return self._writer.submit(self._binding.enter(), job)
+
+    def search_memories(self, namespace: str, query: str, limit: int = 10) -> Awaitable[Sequence[MemoryHit]]:
+        """See `MemoryIndex.search_memories`. In the reader thread."""
+        return self._aside(lambda execute: sqlite_memories.search(execute, namespace, query, limit))
+
+    def list_memories(
+        self, namespace: str, *, limit: int = 100, behind: MemoryEntry | None = None
+    ) -> Awaitable[Sequence[MemoryEntry]]:
+        """See `MemoryIndex.list_memories`. In the reader thread."""
+        return self._aside(lambda execute: sqlite_memories.newest(execute, namespace, limit, behind))
+
     def ddl(self) -> str:
         """The complete, idempotent script that makes the tables of this version."""
         return sqlite_migrations.complete_ddl()
@@ -236,7 +271,9 @@ class SqliteStore:
 
     def uncertain_calls(self) -> Awaitable[Sequence[UncertainCall]]:
         """See `StoreAdmin.uncertain_calls`. Reads all records of two kinds, in the reader thread."""
-        return self._aside(lambda execute: ledger.uncertain_calls(sqlite_reads.of_kinds(execute, ledger.LEDGER_KINDS)))
+        return self._aside(
+            lambda execute: effect_ledger.uncertain_calls(sqlite_reads.of_kinds(execute, effect_ledger.LEDGER_KINDS))
+        )
 
     def figures(self) -> Awaitable[StoreFigures]:
         """See `StoreUpkeep.figures`. Reads the whole file, in the reader thread."""

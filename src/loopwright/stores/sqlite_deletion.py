@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..model.archive_errors import SessionReferencedError
 from . import sqlite_statements as sql
 from .sqlite_forks import finder, let_have
+from .sqlite_money import spend_of
 from .sqlite_schema import Execute
 
 
@@ -37,6 +38,7 @@ def bury(execute: Execute, session_id: str, *, cascade: bool, copy_to_forks: boo
         for id_, heir, heir_id in execute(sql.HEIRS, (key,)).fetchall():
             execute(sql.PASS_ON, (id_, heir, heir_id))
             execute(sql.DROP_SHARE, (id_, heir))
+        spend_of(execute, gone)
         execute(sql.BURY, (gone,))
         execute(sql.DELETE_SESSION, (gone,))
     return len(going)

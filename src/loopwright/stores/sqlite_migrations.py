@@ -1,7 +1,7 @@
 """Migrations on SQLite: what a file still lacks, as the exact script, and running it.
 
 Owns: the list of migrations, reading and writing `lw_schema`, the order of steps. Must not know: how a file is opened.
-Read next: `migration.py`, then `sqlite_statements.py` for the tables as a new file gets them.
+Read next: `migration.py`, then `sqlite_tables.py` for the tables as a new file gets them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import apsw
 
 from . import migration
 from .migration import Migration, SchemaGap, SchemaStep, SchemaWords, check_known, gap_between, left_of
-from .sqlite_statements import DDL, SCHEMA_VERSION
+from .sqlite_statements import SCHEMA_VERSION
+from .sqlite_tables import DDL
 
 MIGRATIONS: Final = (
     Migration(
@@ -43,6 +44,20 @@ MIGRATIONS: Final = (
             SchemaStep(
                 "ALTER TABLE lw_sessions ADD COLUMN base_position INTEGER",
                 "SELECT 1 FROM pragma_table_info('lw_sessions') WHERE name = 'base_position'",
+            ),
+        ),
+    ),
+    # Beside these columns there are new tables, which are made where they are missing.
+    Migration(
+        version=4,
+        before=(
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN nanodollars INTEGER NOT NULL DEFAULT 0",
+                "SELECT 1 FROM pragma_table_info('lw_sessions') WHERE name = 'nanodollars'",
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD COLUMN unpriced_calls INTEGER NOT NULL DEFAULT 0",
+                "SELECT 1 FROM pragma_table_info('lw_sessions') WHERE name = 'unpriced_calls'",
             ),
         ),
     ),

@@ -1,7 +1,7 @@
 """Opening the database file: connections, journal mode, tables and their version.
 
 Owns: how a connection is set up, `SchemaPolicy`, the retry while the file is locked. Must not know: sessions.
-Read next: `sqlite_statements.py` for the tables.
+Read next: `sqlite_tables.py`.
 """
 
 from __future__ import annotations

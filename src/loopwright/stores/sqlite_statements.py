@@ -1,7 +1,7 @@
 """Every statement of the SQLite store, each with its purpose.
 
-Owns: the tables and all SQL. Must not know: Python values, threads, when a statement runs.
-Read next: `sqlite_writes.py`, `sqlite_reads.py`.
+Owns: all SQL but the tables. Must not know: Python values, threads, when a statement runs.
+Read next: `sqlite_tables.py`, `sqlite_writes.py`, `sqlite_reads.py`.
 """
 
 from __future__ import annotations
@@ -10,133 +10,25 @@ from typing import Final
 
 from .derived import HEAD_COLUMNS
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
 POSITIONS_PER_SESSION: Final = 1 << 32
 """A record's id is `key * POSITIONS_PER_SESSION + position`, so that a journal lies in one run of one b-tree."""
 
-# Records keep their place by a computed integer id and not by (session, position): one b-tree without a second index, rows
-# of any size in its leaves, a third less work per commit. Head rows change with every commit, so nothing of what changes
-# there is indexed: `claim` and `list` read the (small) head rows instead, which are rare calls. Taken inbox items keep
-# their id for the life of the session; the partial index holds the waiting ones only.
-DDL: Final = """\
-CREATE TABLE IF NOT EXISTS lw_schema (
-    version INTEGER NOT NULL PRIMARY KEY,
-    created_at REAL NOT NULL,
-    cleaned_at REAL
-);
-CREATE TABLE IF NOT EXISTS lw_owners (
-    owner TEXT NOT NULL PRIMARY KEY,
-    pid INTEGER NOT NULL,
-    started TEXT NOT NULL,
-    boot_id TEXT NOT NULL,
-    pid_namespace TEXT NOT NULL,
-    expires REAL NOT NULL,
-    ttl_s REAL NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS lw_sessions (
-    key INTEGER PRIMARY KEY AUTOINCREMENT,
-    session_id TEXT NOT NULL UNIQUE,
-    position INTEGER NOT NULL,
-    window_start INTEGER NOT NULL DEFAULT 0,
-    checkpoint INTEGER,
-    epoch INTEGER NOT NULL DEFAULT 0,
-    token BLOB,
-    owner TEXT,
-    inbox_seq INTEGER NOT NULL DEFAULT 0,
-    takeovers INTEGER NOT NULL DEFAULT 0,
-    status TEXT NOT NULL DEFAULT 'idle',
-    updated_at REAL NOT NULL,
-    sends INTEGER NOT NULL DEFAULT 0,
-    input_tokens INTEGER NOT NULL DEFAULT 0,
-    output_tokens INTEGER NOT NULL DEFAULT 0,
-    cached_tokens INTEGER NOT NULL DEFAULT 0,
-    cache_write_tokens INTEGER NOT NULL DEFAULT 0,
-    reasoning_tokens INTEGER NOT NULL DEFAULT 0,
-    calls INTEGER NOT NULL DEFAULT 0,
-    estimated INTEGER NOT NULL DEFAULT 0,
-    min_format INTEGER NOT NULL,
-    agent_name TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    parent_id TEXT,
-    lifecycle TEXT NOT NULL,
-    title TEXT NOT NULL,
-    created_at REAL NOT NULL,
-    base_id TEXT,
-    base_position INTEGER
-);
-CREATE INDEX IF NOT EXISTS lw_sessions_parent ON lw_sessions (parent_id) WHERE parent_id IS NOT NULL;
-CREATE INDEX IF NOT EXISTS lw_sessions_base ON lw_sessions (base_id) WHERE base_id IS NOT NULL;
-CREATE TABLE IF NOT EXISTS lw_records (
-    id INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL,
-    version INTEGER NOT NULL,
-    at REAL NOT NULL,
-    body BLOB NOT NULL
-);
-CREATE TABLE IF NOT EXISTS lw_inbox (
-    key INTEGER NOT NULL,
-    item_id TEXT NOT NULL,
-    seq INTEGER NOT NULL,
-    kind TEXT NOT NULL,
-    at REAL NOT NULL,
-    body BLOB,
-    position INTEGER,
-    PRIMARY KEY (key, item_id)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS lw_inbox_waiting ON lw_inbox (key, seq) WHERE position IS NULL;
-CREATE TABLE IF NOT EXISTS lw_timers (
-    key INTEGER NOT NULL,
-    timer_id TEXT NOT NULL,
-    due_at REAL NOT NULL,
-    body BLOB NOT NULL,
-    paused INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (key, timer_id)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS lw_timers_due ON lw_timers (due_at);
-CREATE TABLE IF NOT EXISTS lw_artifacts (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    artifact_id TEXT NOT NULL UNIQUE,
-    key INTEGER NOT NULL,
-    session_id TEXT NOT NULL,
-    media_type TEXT NOT NULL,
-    size INTEGER NOT NULL,
-    digest TEXT NOT NULL,
-    complete INTEGER NOT NULL,
-    created_at REAL
-);
-CREATE INDEX IF NOT EXISTS lw_artifacts_session ON lw_artifacts (key);
-CREATE TABLE IF NOT EXISTS lw_artifact_rows (
-    id INTEGER NOT NULL,
-    n INTEGER NOT NULL,
-    data BLOB NOT NULL,
-    PRIMARY KEY (id, n)
-);
-CREATE TABLE IF NOT EXISTS lw_artifact_shares (
-    id INTEGER NOT NULL,
-    key INTEGER NOT NULL,
-    PRIMARY KEY (id, key)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS lw_artifact_shares_session ON lw_artifact_shares (key);
-CREATE TABLE IF NOT EXISTS lw_tombstones (
-    session_id TEXT NOT NULL PRIMARY KEY,
-    key INTEGER NOT NULL,
-    swept INTEGER NOT NULL DEFAULT 0
-) WITHOUT ROWID;
-"""
-
 IS_CURRENT: Final = """\
-SELECT 1 WHERE 16 = (
+SELECT 1 WHERE 25 = (
     SELECT count(*) FROM sqlite_schema WHERE name IN (
         'lw_schema', 'lw_owners', 'lw_sessions', 'lw_sessions_parent', 'lw_sessions_base', 'lw_records', 'lw_inbox',
         'lw_inbox_waiting', 'lw_timers', 'lw_timers_due', 'lw_artifacts', 'lw_artifacts_session', 'lw_artifact_rows',
-        'lw_artifact_shares', 'lw_artifact_shares_session', 'lw_tombstones'
+        'lw_artifact_shares', 'lw_artifact_shares_session', 'lw_tombstones', 'lw_budgets', 'lw_holds',
+        'lw_holds_session', 'lw_hold_caps', 'lw_hold_caps_budget', 'lw_memories', 'lw_memories_newest',
+        'lw_memories_text', 'lw_memories_drop'
     )
-) AND (SELECT max(version) FROM lw_schema) = 3
+) AND (SELECT max(version) FROM lw_schema) = 4
   AND NOT EXISTS (SELECT lw_schema.cleaned_at, lw_timers.paused, lw_artifacts.created_at, lw_sessions.base_id,
-        lw_sessions.base_position FROM lw_schema, lw_timers, lw_artifacts, lw_sessions LIMIT 0)
+        lw_sessions.base_position, lw_sessions.nanodollars, lw_sessions.unpriced_calls FROM lw_schema, lw_timers, lw_artifacts, lw_sessions LIMIT 0)
 """
-"""Answers a row when every table, index and migrated column of this version is there; fails or answers none otherwise.
+"""Answers a row when every table, index, trigger and migrated column of this version is there; fails or answers none otherwise.
 
 Opening a file asks this first, since looking for what is missing takes as long as reading a long session.
 """
@@ -160,7 +52,8 @@ MOVE_AND_COUNT: Final = MOVE_HEAD.replace(
     " WHERE",
     ", sends = sends + ?9, input_tokens = input_tokens + ?10, output_tokens = output_tokens + ?11,"
     " cached_tokens = cached_tokens + ?12, cache_write_tokens = cache_write_tokens + ?13,"
-    " reasoning_tokens = reasoning_tokens + ?14, calls = calls + ?15, estimated = estimated | ?16 WHERE",
+    " reasoning_tokens = reasoning_tokens + ?14, calls = calls + ?15, estimated = estimated | ?16,"
+    " nanodollars = nanodollars + ?17, unpriced_calls = unpriced_calls + ?18 WHERE",
 )
 
 # What changes rarely; null leaves a column as it is.
@@ -216,6 +109,23 @@ PUT_TIMER: Final = (
 DROP_TIMER: Final = "DELETE FROM lw_timers WHERE key = ?1 AND timer_id = ?2 AND (?3 IS NULL OR due_at = ?3)"
 
 IS_ARMED: Final = "SELECT 1 FROM lw_timers WHERE key = (SELECT key FROM lw_sessions WHERE session_id = ?) AND timer_id = ? AND due_at = ?"
+
+# Money. Limits are compared before these, under the file's one write lock.
+HOLD: Final = "SELECT nanodollars FROM lw_holds WHERE hold_id = ?"
+HOLDS_OF: Final = "SELECT hold_id, nanodollars FROM lw_holds WHERE session_id = ? ORDER BY hold_id"
+ACCOUNT: Final = "SELECT spent, held FROM lw_budgets WHERE budget_key = ?"
+INSERT_HOLD: Final = "INSERT INTO lw_holds (hold_id, session_id, nanodollars, at) VALUES (?, ?, ?, ?)"
+INSERT_HOLD_CAP: Final = "INSERT INTO lw_hold_caps (hold_id, budget_key) VALUES (?, ?)"
+HOLD_IN: Final = (
+    "INSERT INTO lw_budgets (budget_key, spent, held) VALUES (?1, 0, ?2)"
+    " ON CONFLICT (budget_key) DO UPDATE SET held = held + excluded.held"
+)
+SETTLE: Final = (
+    "UPDATE lw_budgets SET held = held - ?2, spent = spent + ?3"
+    " WHERE budget_key IN (SELECT budget_key FROM lw_hold_caps WHERE hold_id = ?1)"
+)
+DROP_HOLD: Final = "DELETE FROM lw_holds WHERE hold_id = ?"
+DROP_HOLD_CAPS: Final = "DELETE FROM lw_hold_caps WHERE hold_id = ?"
 
 # An owner's heartbeat; never shortened.
 RENEW_OWNER: Final = (
@@ -282,6 +192,17 @@ DUE: Final = (
 
 RENEWED: Final = (
     "SELECT session_id, epoch, inbox_seq FROM lw_sessions WHERE session_id IN (SELECT value FROM json_each(?))"
+)
+
+BUDGET: Final = (
+    "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
+    " FROM lw_budgets AS b WHERE budget_key = ?"
+)
+
+# Accounts with something in them, by key. ?1 after this key, ?2 limit.
+BUDGETS: Final = (
+    "SELECT budget_key, spent, held, (SELECT count(*) FROM lw_hold_caps AS c WHERE c.budget_key = b.budget_key)"
+    " FROM lw_budgets AS b WHERE budget_key > ?1 AND (spent <> 0 OR held <> 0) ORDER BY budget_key LIMIT ?2"
 )
 
 # All records of the named kinds, in order within each session.
@@ -375,6 +296,13 @@ STRAYS: Final = (
     " AND NOT EXISTS (SELECT 1 FROM lw_tombstones AS t WHERE t.key = r.id >> 32 AND t.swept = 0)"
 )
 
+# Accounts that hold something else than their open holds say.
+BUDGETS_ASTRAY: Final = (
+    "SELECT b.budget_key, b.held, coalesce(sum(h.nanodollars), 0) FROM lw_budgets AS b"
+    " LEFT JOIN lw_hold_caps AS c ON c.budget_key = b.budget_key LEFT JOIN lw_holds AS h ON h.hold_id = c.hold_id"
+    " GROUP BY b.budget_key HAVING b.held <> coalesce(sum(h.nanodollars), 0)"
+)
+
 # --- figures, sizes, unreferenced artifacts -------------------------------------------------------------------------------
 
 FIGURES: Final = (
@@ -436,8 +364,8 @@ ARTIFACTS_OF: Final = (
 RESTORE_SESSION: Final = (
     "INSERT INTO lw_sessions (session_id, position, window_start, checkpoint, epoch, inbox_seq, takeovers, agent_name,"
     " kind, parent_id, lifecycle, title, min_format, status, created_at, updated_at, sends, input_tokens, output_tokens,"
-    " cached_tokens, cache_write_tokens, reasoning_tokens, calls, estimated)"
-    f" SELECT {', '.join(f'?{n}' for n in range(1, 25))}"
+    " cached_tokens, cache_write_tokens, reasoning_tokens, calls, estimated, nanodollars, unpriced_calls)"
+    f" SELECT {', '.join(f'?{n}' for n in range(1, 27))}"
     " WHERE NOT EXISTS (SELECT 1 FROM lw_tombstones WHERE session_id = ?1)"
     " ON CONFLICT (session_id) DO NOTHING RETURNING key"
 )

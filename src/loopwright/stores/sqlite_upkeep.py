@@ -15,6 +15,7 @@ from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..ports.store_admin import StoreProblem
 from . import ownership
 from . import sqlite_statements as sql
+from .budget_guard import budget_problem
 from .sqlite_commits import CommitConnection
 from .sqlite_deletion import bury
 
@@ -96,6 +97,8 @@ def problems(own: CommitConnection) -> list[StoreProblem]:
         for session_id, base_id, base_position in own.execute(sql.FORKS_ASTRAY):
             what = f"it is a fork, and session {base_id} has not the records before {base_position} that it reads of it"
             found.append(StoreProblem(session_id, what, restore))
+        for key, held, open_ in own.execute(sql.BUDGETS_ASTRAY):
+            found.append(StoreProblem(None, *budget_problem(key, held, open_)))
         for (count,) in own.execute(sql.STRAYS):
             if count:
                 what = f"{count} records belong to no session"

@@ -30,6 +30,7 @@ from ..ports.store import (
     EncodedRecord,
     Enqueued,
     Head,
+    HoldMoney,
     InboxItem,
     MarkItem,
     NewSession,
@@ -37,6 +38,7 @@ from ..ports.store import (
     PutItem,
     PutTimer,
     RunInside,
+    SettleMoney,
     Status,
     TakeItems,
     Transition,
@@ -48,11 +50,12 @@ from .guard import check
 from .sqlite_schema import Execute
 
 if TYPE_CHECKING:
-    from . import forks, sqlite_deletion, sqlite_forks
+    from . import forks, sqlite_deletion, sqlite_forks, sqlite_money
 else:
     forks = Late("loopwright.stores.forks")
     sqlite_deletion = Late("loopwright.stores.sqlite_deletion")
     sqlite_forks = Late("loopwright.stores.sqlite_forks")
+    sqlite_money = Late("loopwright.stores.sqlite_money")
 
 SHIFT: Final = 32
 
@@ -114,7 +117,7 @@ class SqliteWrites:
         if adjusted != _AS_THEY_ARE:
             self._execute(sql.ADJUST_HEAD, (key, *adjusted))
         if transition.ops:
-            inbox_seq += self._apply(key, position, transition)
+            inbox_seq += self._apply(key, position, updated_at, transition)
         return Committed(position, epoch, inbox_seq, takeovers)
 
     def create(self, session: NewSession) -> Head:
@@ -226,7 +229,7 @@ class SqliteWrites:
         waiting: int = self._execute(sql.COUNT_WAITING, (key,)).fetchone()[0]
         return waiting
 
-    def _apply(self, key: int, position: int, transition: Transition) -> int:
+    def _apply(self, key: int, position: int, at: float, transition: Transition) -> int:
         """Applies the operations; answers by how much they raised this session's own inbox count."""
         own = 0
         for op in transition.ops:
@@ -234,6 +237,9 @@ class SqliteWrites:
                 fits = all(self._changed(sql.TAKE_ITEM, (key, item_id, position)) for item_id in op.item_ids)
             elif isinstance(op, MarkItem):
                 fits = self._changed(sql.MARK_ITEM, (key, op.item_id, position))
+            elif isinstance(op, HoldMoney):
+                fits = True
+                sqlite_money.hold(self._execute, op, transition.session_id, at)
             else:
                 fits = True
                 own += self._apply_one(op, key, transition.session_id)
@@ -255,7 +261,9 @@ class SqliteWrites:
                 self._execute(sql.DROP_TIMER, (key, timer_id, due_at))
             case RunInside():
                 self._run_inside(op)
-            case TakeItems() | MarkItem():
+            case SettleMoney(hold_id, nanodollars):
+                sqlite_money.settle(self._execute, hold_id, nanodollars)
+            case TakeItems() | MarkItem() | HoldMoney():
                 raise InvariantError(f"{type(op).__name__} outside of a transition")
         return 0
 

@@ -174,13 +174,13 @@ class CommitPromises:
         store = kit.open()
         writer = await begin(store)
         await writer.write(head=HeadChange(window_start=1, checkpoint=2, min_format=3, title="T", sends=1))
-        change = HeadChange(status="waiting", sends=2, usage=Usage(10, 20, 3, 4, 5, calls=1, estimated=True))
+        change = HeadChange(status="waiting", sends=2, usage=Usage(10, 20, 3, 4, 5, 1, True, 7_000, 1))
         await writer.write(records=(record(at=99.0),), head=change)
-        await writer.write(head=HeadChange(usage=Usage(1, 1, calls=1)))
+        await writer.write(head=HeadChange(usage=Usage(1, 1, calls=1, nanodollars=500)))
         head = await head_of(store)
         assert (head.window_start, head.checkpoint, head.min_format, head.title) == (1, 2, 3, "T")
         assert (head.status, head.sends, head.updated_at) == ("waiting", 3, 99.0)
-        assert head.usage == Usage(11, 21, 3, 4, 5, calls=2, estimated=True)
+        assert head.usage == Usage(11, 21, 3, 4, 5, 2, True, 7_500, 1)
 
     @promise
     async def test_the_inbox_condition_is_checked_last_and_writes_nothing(self, kit: StoreKit) -> None:

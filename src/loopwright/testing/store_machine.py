@@ -23,11 +23,13 @@ from ..model.errors import LoopwrightError
 from ..model.usage import Usage
 from ..ports.store import (
     Acquire,
+    BudgetCap,
     CreateSession,
     DropSession,
     DropTimer,
     EncodedRecord,
     HeadChange,
+    HoldMoney,
     InboxItem,
     Lease,
     MarkItem,
@@ -36,6 +38,7 @@ from ..ports.store import (
     PutItem,
     PutTimer,
     SessionQuery,
+    SettleMoney,
     TakeItems,
     Transition,
 )
@@ -62,6 +65,10 @@ def _taking(item_ids: list[str]) -> TakeItems:
     return TakeItems(tuple(item_ids))
 
 
+def _holding(hold_id: str, amount: int, limits: list[tuple[str, int]]) -> HoldMoney:
+    return HoldMoney(hold_id, amount, tuple([BudgetCap(*one) for one in limits]))
+
+
 def _record(text: str, at: float) -> EncodedRecord:
     return record(text, at=at)
 
@@ -69,6 +76,8 @@ def _record(text: str, at: float) -> EncodedRecord:
 sessions = st.sampled_from(["a", "b", "c", "d"])
 items = st.sampled_from(["i1", "i2", "i3", "i4"])
 timers = st.sampled_from(["t1", "t2"])
+holds = st.sampled_from(["h1", "h2", "h3"])
+budget_keys = st.sampled_from(["k1", "k2"])
 times = st.integers(1, 50).map(float)
 clients = st.integers(0, CLIENTS - 1)
 tokens = st.sampled_from([b"token-one", b"token-two"])
@@ -85,19 +94,34 @@ child_sessions = st.builds(
     st.sampled_from(["ephemeral", "linked", "detached"]),
     times,
 )
+money: st.SearchStrategy[Op] = st.one_of(
+    st.builds(
+        _holding, holds, st.integers(0, 9), st.lists(st.tuples(budget_keys, st.sampled_from([5, 15, 99])), max_size=3)
+    ),
+    st.builds(SettleMoney, holds, st.integers(0, 12)),
+)
 leased: st.SearchStrategy[Op] = st.one_of(
     puts,
     st.builds(_taking, st.lists(items, min_size=1, max_size=2)),
     st.builds(MarkItem, items),
     st.builds(CreateSession, child_sessions),
     st.builds(DropSession, sessions),
+    money,
 )
 changes = st.builds(
     HeadChange,
     status=st.sampled_from([None, "idle", "running", "waiting"]),
     window_start=st.sampled_from([None, 0, 1]),
     sends=st.integers(0, 2),
-    usage=st.builds(Usage, st.integers(0, 9), st.integers(0, 9), calls=st.integers(0, 1), estimated=st.booleans()),
+    usage=st.builds(
+        Usage,
+        st.integers(0, 9),
+        st.integers(0, 9),
+        calls=st.integers(0, 1),
+        estimated=st.booleans(),
+        nanodollars=st.integers(0, 9),
+        unpriced_calls=st.integers(0, 1),
+    ),
     progress=st.booleans(),
     title=st.sampled_from([None, "T"]),
 )
@@ -215,6 +239,13 @@ class StoreMachine(RuleBasedStateMachine):
             else:
                 stores[client].abandon()
             stores[client] = self._open(side)
+
+    @invariant()
+    def accounts_are_equal(self) -> None:
+        """Money spent and held, by whomever."""
+        if self._both[0]:
+            self._compare(0, lambda store: store.budgets())
+            self._compare(2, lambda store: store.budget("k1"))
 
     @invariant()
     def journals_are_equal(self) -> None:

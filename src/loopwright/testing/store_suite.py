@@ -20,6 +20,8 @@ from .store_fork_promises import ForkPromises
 from .store_inbox_promises import InboxPromises
 from .store_kit import StoreMaker
 from .store_lease_promises import LeasePromises, RenewalPromises
+from .store_ledger_promises import HoldPromises, LedgerPromises
+from .store_memory_promises import MemoryPromises, MemorySearchPromises
 from .store_reading_promises import ArtifactPromises, ReadingPromises
 from .store_upkeep_promises import TransferPromises, UpkeepPromises
 
@@ -33,6 +35,10 @@ class StoreSuite(
     ClaimPromises,
     ReadingPromises,
     ArtifactPromises,
+    HoldPromises,
+    LedgerPromises,
+    MemoryPromises,
+    MemorySearchPromises,
     CancelPromises,
     StoreMaker,
 ):

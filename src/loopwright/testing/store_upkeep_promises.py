@@ -245,7 +245,7 @@ def _image() -> SessionImage:
         created_at=1.5,
         updated_at=2.25,
         sends=2,
-        usage=Usage(1, 2, 3, 4, 5, 6, estimated=True),
+        usage=Usage(1, 2, 3, 4, 5, 6, True, 2**62, 7),
     )
     waiting = (InboxItem("waits", "message", b"\xff\x00", 3.0, 4), InboxItem("later", "timer", b"{}", 4.0, 9))
     timers = (StoredTimer("armed", 5.0, b"\x00"), StoredTimer("paused", 4.0, b"{}", paused=True))

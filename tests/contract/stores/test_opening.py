@@ -114,7 +114,10 @@ def test_a_damaged_page_is_corrupt_where_it_is_read_and_found_by_the_check(tmp_p
     write_some(path)
     data = bytearray(path.read_bytes())
     page_size = int.from_bytes(data[16:18], "big")  # the file format's own header
-    for page in range(24, len(data) // page_size):  # behind the first page of every table: nothing but records
+    connection = apsw.Connection(str(path))
+    leaves = list(connection.execute("SELECT pageno FROM dbstat WHERE name = 'lw_records' AND pagetype = 'leaf'"))
+    connection.close()
+    for page in [int(str(number)) - 1 for (number,) in leaves]:
         data[page * page_size : page * page_size + 200] = b"\xff" * 200
     path.write_bytes(data)
 

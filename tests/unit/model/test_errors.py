@@ -12,8 +12,10 @@ from loopwright.model.errors import LoopwrightError
 
 FROZEN = {
     "agent.unavailable",
+    "budget.refused",
     "bug.invariant",
     "cancelled",
+    "compaction.failed",
     "config.invalid",
     "hook.failed",
     "interaction.unknown",
@@ -26,7 +28,9 @@ FROZEN = {
     "llm.transient",
     "loop.closed",
     "loopwright.error",
+    "memory.refused",
     "message.invalid",
+    "message.too_large",
     "notes.full",
     "output.invalid",
     "retry.later",
@@ -128,6 +132,10 @@ def test_every_error_says_in_one_sentence_what_it_means(kind: type[LoopwrightErr
         (errors.SessionPendingError("s1"), ["s1", "resume()", "abort_pending()", "heal_pending"]),
         (errors.SessionFencedError("s1", epoch=1, current_epoch=2), ["s1", "1", "2", "nothing was written"]),
         (errors.AgentUnavailableError("s1", "a", ("b",)), ["s1", "'a'", "agent_name"]),
+        (
+            errors.BudgetRefusedError("team", limit=10**9, spent=7 * 10**8, held=2 * 10**8, asked=2 * 10**8),
+            ["'team'", "1.000000", "0.700000", "0.200000", "raise the limit"],
+        ),
         (errors.ToolNotFound("x", ("y",)), ["'x'", "y"]),
         (errors.SessionTooNewError("s1", 3, 1), ["s1", "3", "upgrade"]),
     ],

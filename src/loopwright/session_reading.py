@@ -1,0 +1,69 @@
+"""The part of the public handle that looks at sessions and runs nothing.
+
+Owns: the words of these methods. Must not know: turns, any rule.
+Read next: `loop.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .late import Late
+
+if TYPE_CHECKING:
+    from .core import state as states
+    from .core.chain import ChainReport
+    from .engine import epochs, inspection, verifying
+    from .engine.inspection import SessionStats
+    from .engine.kernel import Kernel
+    from .model.messages import Message
+    from .model.records import Interaction
+else:
+    states = Late("loopwright.core.state")
+    epochs = Late("loopwright.engine.epochs")
+    inspection = Late("loopwright.engine.inspection")
+    verifying = Late("loopwright.engine.verifying")
+
+
+class SessionReading:
+    """Methods of `StatefulAgentLoop` that need no turn."""
+
+    _kernel: Kernel
+
+    def _check_open(self) -> None:
+        raise NotImplementedError
+
+    async def get_messages(self, session_id: str) -> tuple[Message, ...]:
+        """The whole conversation as messages, oldest first; calls still open stand in the last reply."""
+        self._check_open()
+        return await inspection.read_messages(self._kernel.store, session_id)
+
+    async def get_pending(self, session_id: str) -> tuple[tuple[Any, ...], tuple[Interaction, ...]]:
+        """(open tool calls, open questions) of a session."""
+        self._check_open()
+        return await inspection.pending_of(self._kernel.store, session_id)
+
+    async def get_session_stats(self, session_id: str) -> SessionStats:
+        """Counts, usage, status and times of a session."""
+        self._check_open()
+        return await inspection.stats_of(self._kernel.store, session_id)
+
+    async def verify(self, session_id: str, *, expected: str | None = None) -> ChainReport:
+        """What the links of `hash_chain` say about a session's records: whether any was changed, removed or put in.
+
+        Made with this loop's `hash_chain_key`; needs no turn and changes nothing. `expected`: the digest of an earlier
+        report, kept elsewhere. Raises: `ConfigError` when that is no digest. Cost: the whole journal, in pages.
+        """
+        self._check_open()
+        return await verifying.verify(
+            self._kernel.store, session_id, key=self._kernel.config.hash_chain_key, expected=expected
+        )
+
+    async def resolve_system_prompt(self, *, session_id: str | None = None) -> str | None:
+        """The instructions that the next send shows the model, byte for byte, if it overrides nothing; None when there are none.
+
+        Without `session_id`: those of a new session. Files are read as the send would read them; nothing is stored.
+        """
+        self._check_open()
+        state = states.State() if session_id is None else await inspection.read_state(self._kernel.store, session_id)
+        return await epochs.preview(self._kernel, state)
