@@ -136,6 +136,8 @@ def _fold_heard(state: State, record: FoldMade, at: float) -> None:
     state.tokens -= sum([message_tokens(message) for message in gone])
     state.messages = [*kept, *state.messages[end:]]
     state.projections = {at: one for at, one in state.projections.items() if at >= record.through}
+    shown = [*state.messages, *[message for one in state.projections.values() for message in one.messages]]
+    state.has_parts = any(type(getattr(message, "content", None)) is tuple for message in shown)
     state.note = UserMessage(record.note)
 
 
