@@ -177,6 +177,7 @@ _MEMBERS = {
     "fold": ("fold_id", "keep_last_sends", "trigger_ratio", "summary_max_tokens", "fold"),
     "memory": ("recall", "remember"),
     "prompt_source": ("sections",),
+    "token_counter": ("count",),
 }
 """What each part must have."""
 

@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     from .ports.prompt_source import PromptSource
     from .ports.representation import Representation
     from .ports.store_admin import SessionStore
+    from .ports.token_counter import TokenCounter
     from .tools import validation
-    from .transports import service_factory
+    from .transports import service_factory, tiktoken_counter
 else:
     # Parts that only some loops need: the schema validator alone takes longer to load than everything else together.
     forms = Late("loopwright.forms")
@@ -69,6 +70,7 @@ else:
     worker = Late("loopwright.engine.worker")
     validation = Late("loopwright.tools.validation")
     service_factory = Late("loopwright.transports.service_factory")
+    tiktoken_counter = Late("loopwright.transports.tiktoken_counter")
 
 T = TypeVar("T")
 
@@ -98,6 +100,7 @@ class StatefulAgentLoop(SessionReading):
         fold: FoldStrategy | None = None,
         prompt_source: PromptSource | None = None,
         memory: MemoryProvider | Sequence[MemoryProvider] | None = None,
+        token_counter: TokenCounter | None = None,
         schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
         durability: Durability = "barrier",
         ambient: Ambient | None = None,
@@ -111,7 +114,8 @@ class StatefulAgentLoop(SessionReading):
         `tools`: functions, definitions or a registry. `representation`: how finished sends are shown, by default verbatim.
         `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `prompt_source`: what of the
         instructions stands in files (`PromptFiles`). `memory`: what is recalled for a send and told of its end (`StoreMemory`);
-        one provider or several. `ambient`: clock, ids and randomness, for tests.
+        one provider or several. `token_counter`: a tokenizer, by default tiktoken where it is installed (extra `tokens`).
+        `ambient`: clock, ids and randomness, for tests.
         `prices`: what calls cost, such as a `PriceTable`; "auto" takes the list prices of providers (extra `prices`).
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
@@ -125,7 +129,8 @@ class StatefulAgentLoop(SessionReading):
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
         service = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
         settings = config or AgentLoopConfig()
-        given = {"representation": representation, "fold": fold, "prompt_source": prompt_source, "memory": memory}
+        given: dict[str, Any] = {"representation": representation, "fold": fold, "prompt_source": prompt_source}
+        given |= {"memory": memory, "token_counter": token_counter}
         context = None if all(part is None for part in given.values()) else forms.context_parts(**given)
         costed = prices is not None or has_cost_budget(settings)
         list_of_prices = forms.source_of_prices(prices, settings) if costed else None
@@ -152,7 +157,8 @@ class StatefulAgentLoop(SessionReading):
                 else forms.fold_policy(fold, settings, remembers=context is not None and bool(context.memory)),
             ),
             context=context,
-            own_fold=_own_fold,
+            own_fold=lambda: summary_fold.LLMSummaryFold(),  # noqa: PLW0108 - loaded when it is asked
+            own_counter=lambda: tiktoken_counter.shared_counter(),  # noqa: PLW0108 - loaded when it is asked
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
             prices=list_of_prices,
         )
@@ -471,10 +477,6 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 def _source_of_stop(stop: Stop) -> Stop:
     """Before anything is accepted: what cannot stop a run is an error and not silence."""
     return stop if stop is None else CancellationToken.from_any(stop)
-
-
-def _own_fold() -> FoldStrategy:
-    return summary_fold.LLMSummaryFold()
 
 
 def _validate(schema: dict[str, Any], value: Any) -> str | None:
