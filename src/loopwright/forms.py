@@ -7,6 +7,7 @@ Read next: `loop.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from msgspec.structs import replace
@@ -15,23 +16,29 @@ from .config import AgentLoopConfig, has_cost_budget
 from .core.decide import FoldPolicy
 from .late import Late
 from .model.errors import ConfigError
+from .model.notes import NotesPolicy
 from .model.specs import StructuredOutputSpec
 from .ports.prices import Prices
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 
 if TYPE_CHECKING:
     from .engine import context_parts as parts
+    from .engine import model_chain
     from .engine.context_parts import ContextParts
+    from .engine.model_chain import ModelChain
     from .ports.fold import FoldStrategy
+    from .ports.llm import LLMService
     from .ports.memory import MemoryProvider
     from .tools import registry, signature, validation
-    from .transports import published_prices
+    from .transports import published_prices, service_factory
 else:
     parts = Late("loopwright.engine.context_parts")
+    model_chain = Late("loopwright.engine.model_chain")
     registry = Late("loopwright.tools.registry")
     signature = Late("loopwright.tools.signature")
     validation = Late("loopwright.tools.validation")
     published_prices = Late("loopwright.transports.published_prices")
+    service_factory = Late("loopwright.transports.service_factory")
 
 OutputSchema = StructuredOutputSpec | dict[str, Any] | type
 
@@ -116,7 +123,7 @@ def fold_policy(fold: FoldStrategy | None, config: AgentLoopConfig, *, remembers
         raise ConfigError(
             f"memory_budget_tokens ({memory}) must be less than context_budget_tokens ({budget}), which it is a part of"
         )
-    policy = FoldPolicy(reserved_tokens=memory, notes_chars=config.notes.inject_max_chars)
+    policy = FoldPolicy(reserved_tokens=memory, notes_chars=(config.notes or NotesPolicy()).inject_max_chars)
     return policy if fold is None else _wanted_by(fold, policy)
 
 
@@ -159,10 +166,10 @@ def context_parts(**given: Any) -> ContextParts | None:
     return parts.ContextParts(**given)
 
 
-def _providers(memory: Any) -> tuple[MemoryProvider, ...]:
+def _providers(memory: MemoryProvider | Sequence[MemoryProvider] | None) -> tuple[MemoryProvider, ...]:
     if memory is None:
         return ()
-    return tuple(memory) if isinstance(memory, list | tuple) else (memory,)
+    return tuple(memory) if isinstance(memory, Sequence) else (memory,)
 
 
 _MEMBERS = {
@@ -170,5 +177,27 @@ _MEMBERS = {
     "fold": ("fold_id", "keep_last_sends", "trigger_ratio", "summary_max_tokens", "fold"),
     "memory": ("recall", "remember"),
     "prompt_source": ("sections",),
+    "token_counter": ("count",),
 }
 """What each part must have."""
+
+
+def chain_of_models(first: LLMService, others: Sequence[str | LLMService]) -> ModelChain:
+    """The models in their order. Raises: `ConfigError` for a model string that cannot be opened."""
+    if isinstance(others, str):
+        raise ConfigError("fallbacks must be a list of models, not one text")
+    chain: list[LLMService | model_chain.ClosedModel] = []
+    for other in others:
+        if not isinstance(other, str):
+            chain.append(_usable(other))
+            continue
+        config = service_factory.config_of_model(other)
+        opened = partial(service_factory.create_llm_service_from_config, config)
+        chain.append(model_chain.ClosedModel(other, opened))
+    return model_chain.ModelChain(first, chain)
+
+
+def _usable(service: LLMService) -> LLMService:
+    if not (hasattr(service, "complete") or hasattr(service, "stream")):
+        raise ConfigError("fallbacks must be 'provider:model' or objects with complete() or stream()")
+    return service

@@ -176,7 +176,8 @@ def test_notes_are_named_by_the_call_that_wrote_them_in_whatever_order_results_c
     one = canonical(noted(("0123456789", "abcdef0123"), reverse=False))
     assert one == canonical(noted(("9876543210", "fedcba9876"), reverse=True))
     assert [line.split(" {")[0] for line in one[1:4]] == ["note_written", "note_written", "tool_finished 1.0"]
-    assert '"note_id": "note-1.0"' in one[1] and '"note_id": "own"' in one[2]
+    assert '"note_id": "note-1.0"' in one[1]
+    assert '"note_id": "own"' in one[2]
     assert '"added note-1.0, not nffffff"' in one[3]
 
 

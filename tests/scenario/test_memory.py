@@ -16,6 +16,7 @@ from loopwright import (
     HookDirective,
     HookPoint,
     LLMRequest,
+    LLMResponse,
     StatefulAgentLoop,
     StatefulResult,
     ToolDefinition,
@@ -92,9 +93,11 @@ async def test_what_is_recalled_stands_behind_the_window_once_a_send_and_never_i
     tails = [tail_of(request) for request in model.requests]
     assert tails[0] == tails[1] != tails[2]
     assert [len(tail) for tail in tails] == [1, 1, 1]
-    assert tails[0][0].startswith("<recalled_memory>\n") and tails[0][0].endswith("\n</recalled_memory>")
+    assert tails[0][0].startswith("<recalled_memory>\n")
+    assert tails[0][0].endswith("\n</recalled_memory>")
     assert tails[0][0].splitlines()[-3:-1] == ["- Ann likes tea.", "- Ann lives in Porto."]
-    assert "Lisbon" in tails[2][0] and "Porto" not in tails[2][0]
+    assert "Lisbon" in tails[2][0]
+    assert "Porto" not in tails[2][0]
     for request in model.requests:
         assert request.stable == len(request.messages) - 1
         assert type(request.messages[-1]) is UserMessage
@@ -342,33 +345,28 @@ async def test_settings_that_leave_no_room_for_the_window_are_refused(stage: Sta
         stage.loop(memory=[Provider(), object()])  # type: ignore[list-item]
 
 
-async def test_memorys_share_stays_free_in_the_context_budget(stage: Stage) -> None:
-    """With a memory the window is folded so much earlier."""
-    starts: list[int] = []
-    for memory in (None, Provider("x" * 100_000)):
-        requests: list[LLMRequest] = []
+class Answering:
+    """Answers everything and counts the messages of its longest request."""
 
-        async def answer(request: LLMRequest) -> Any:
-            if "<conversation_so_far>" not in str(request.messages[0]):
-                requests.append(request)
-            return said("ok " * 50)
+    def __init__(self) -> None:
+        self.longest = 0
 
-        loop = stage.loop(
-            llm=_Answering(answer),
-            memory=memory,
-            context_budget_tokens=1_000,
-            memory_budget_tokens=400,
-        )
-        sid = await loop.new_session()
-        for n in range(12):
-            await loop.send(f"{n} " + "word " * 30, session_id=sid)
-        starts.append(max(len(request.messages) for request in requests))
-    assert starts[1] < starts[0]
-
-
-class _Answering:
-    def __init__(self, answer: Any) -> None:
-        self.complete = answer
+    async def complete(self, request: LLMRequest) -> LLMResponse:
+        self.longest = max(self.longest, len(request.messages))
+        return said("ok " * 50)
 
     async def aclose(self) -> None:
         return
+
+
+async def test_memorys_share_stays_free_in_the_context_budget(stage: Stage) -> None:
+    """With a memory the window is folded so much earlier."""
+    longest: list[int] = []
+    for memory in (None, Provider("x" * 100_000)):
+        model, budgets = Answering(), {"context_budget_tokens": 1_000, "memory_budget_tokens": 400}
+        loop = stage.loop(llm=model, memory=memory, **budgets)
+        sid = await loop.new_session()
+        for n in range(12):
+            await loop.send(f"{n} " + "word " * 30, session_id=sid)
+        longest.append(model.longest)
+    assert longest[1] < longest[0]

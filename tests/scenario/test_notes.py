@@ -56,12 +56,16 @@ async def test_notes_and_todo_list_stand_behind_each_window_in_any_process(stage
     result = await loop.send("go")
     assert [len(tail_of(request)) for request in model.requests] == [0, 1, 2]
     notes, todo = tail_of(model.requests[2])
-    assert notes.startswith("<session_notes>\n") and "] The port is 8080.\n</session_notes>" in notes
-    assert todo.startswith("<todo_list>\n") and "[x] 1: build\n[ ] 2: ship\n(1 of 2 done)\n</todo_list>" in todo
+    assert notes.startswith("<session_notes>\n")
+    assert "] The port is 8080.\n</session_notes>" in notes
+    assert todo.startswith("<todo_list>\n")
+    assert "[x] 1: build\n[ ] 2: ship\n(1 of 2 done)\n</todo_list>" in todo
     messages = str(await loop.get_messages(result.session_id))
-    assert "session_notes" not in messages and "todo_list" not in messages
+    assert "session_notes" not in messages
+    assert "todo_list" not in messages
     stored = b"".join([row.body for row in await loop.store.read(result.session_id)])
-    assert b"session_notes" not in stored and b"todo_list" not in stored
+    assert b"session_notes" not in stored
+    assert b"todo_list" not in stored
     await stage.bury(loop)
     await stage.loop(llm=model, tools=TOOLS).send("and now?", session_id=result.session_id)
     assert tail_of(model.requests[3]) == [notes, todo]
@@ -90,7 +94,8 @@ async def test_calls_of_one_batch_keep_the_bounds_together(stage: Stage) -> None
     assert [note.content for note in await written(stage, loop, result.session_id)] == ["a", "b"]
     finished = [r for r in await stage.records(loop, result.session_id) if isinstance(r, ToolFinished)]
     assert [record.status for record in finished] == ["finished", "finished", "failed"]
-    assert "] a\n" in str(finished[2].content) and "] b" in str(finished[2].content)
+    assert "] a\n" in str(finished[2].content)
+    assert "] b" in str(finished[2].content)
 
 
 async def test_the_oldest_loose_note_makes_room_also_within_one_batch(stage: Stage) -> None:
@@ -283,7 +288,9 @@ def test_whatever_stands_behind_the_window_the_next_request_begins_with_the_stab
             while model.remaining:
                 assert (await loop.send("go", session_id=sid)).ok
             rows = b"".join([row.body for row in await loop.store.read(sid)])
-        assert b"zebra" not in rows and b"session_notes" not in rows and b"todo_list" not in rows
+        assert b"zebra" not in rows
+        assert b"session_notes" not in rows
+        assert b"todo_list" not in rows
         for earlier, later in zip(model.requests, model.requests[1:], strict=False):
             stable = len(earlier.messages) if earlier.stable is None else earlier.stable
             assert later.messages[:stable] == earlier.messages[:stable]

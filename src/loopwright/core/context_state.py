@@ -47,6 +47,12 @@ class ContextFacts(Struct):
     epoch: PromptEpochStarted | None = None
     epoch_tokens: int = 0
     """Estimated, of its instructions and tools."""
+    replied_epoch: int = 0
+    """Number of the epoch in which the newest reply came; 0 without one."""
+    replied_folds: int = 0
+    """`folds` as they were then."""
+    replied_model: str = ""
+    """Who gave it; "" when nobody said, and before there was any of these facts."""
     through: int = 0
     """Everything that started before this position is folded; 0 when nothing is."""
     folds: int = 0
@@ -136,6 +142,8 @@ def _fold_heard(state: State, record: FoldMade, at: float) -> None:
     state.tokens -= sum([message_tokens(message) for message in gone])
     state.messages = [*kept, *state.messages[end:]]
     state.projections = {at: one for at, one in state.projections.items() if at >= record.through}
+    shown = [*state.messages, *[message for one in state.projections.values() for message in one.messages]]
+    state.has_parts = any(type(getattr(message, "content", None)) is tuple for message in shown)
     state.note = UserMessage(record.note)
 
 

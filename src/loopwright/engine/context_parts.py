@@ -12,6 +12,7 @@ from ..ports.fold import FoldStrategy
 from ..ports.memory import MemoryProvider
 from ..ports.prompt_source import PromptSource
 from ..ports.representation import Representation
+from ..ports.token_counter import TokenCounter
 
 
 class ContextParts(Struct, frozen=True, kw_only=True):
@@ -19,6 +20,7 @@ class ContextParts(Struct, frozen=True, kw_only=True):
 
     representation: Representation | None = None
     fold: FoldStrategy | None = None
+    token_counter: TokenCounter | None = None
     prompt_source: PromptSource | None = None
     memory: tuple[MemoryProvider, ...] = ()
     """All are asked, and all are told."""

@@ -149,7 +149,9 @@ class Journal:
         length = head.position - head.window_start
         stored = await self.kernel.store.read(self.session_id, after=head.window_start, limit=length)
         seen = inbox_order.taken_up_to(found) if found.waiting else head.inbox_seq
-        self.actor.state = await resumed_state(self.session_id, stored)
+        state = await resumed_state(self.session_id, stored)
+        self.actor.forget()  # what is known beside the old state may not be true of this one
+        self.actor.state = state
         self.actor.inbox_seq, self.actor.inbox_seen = max(self.actor.inbox_seq, head.inbox_seq), seen
         self.takeovers = head.takeovers
         self.actor.format = head.min_format

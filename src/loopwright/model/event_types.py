@@ -29,6 +29,7 @@ class AgentEventType(StrEnum):
     TOOL_CALL_COMPLETED = "tool_call_completed"
     TOOL_CALL_FAILED = "tool_call_failed"
     LOOP_CANCELLED = "loop_cancelled"
+    PROMPT_PREFIX = "prompt_prefix"
     USAGE_UPDATED = "usage_updated"
     STATUS_CHANGED = "status_changed"
     FOLD_STATUS = "fold_status"

@@ -158,6 +158,19 @@ class LoopCancelled(Struct, frozen=True, tag="loop_cancelled"):
     reason: str
 
 
+class PromptPrefix(Struct, frozen=True, tag="prompt_prefix"):
+    """How much of a request the one before it had already, so that the provider need not read it again."""
+
+    stable_tokens: int
+    """Expected size of instructions, tools and window."""
+    reusable_tokens: int
+    """How much of that is byte for byte the beginning of the session's request before, of the same model."""
+    cached_tokens: int | None
+    """What the provider says that it reused; None when it said nothing about this call."""
+    broke: str | None = None
+    """Why less is reusable than the request before held, or why nothing was reused; None when all is well."""
+
+
 class UsageUpdated(Struct, frozen=True, tag="usage_updated"):
     """What one model call cost, and the send so far."""
 
@@ -251,6 +264,7 @@ EventData: TypeAlias = (
     | ToolCallCompleted
     | ToolCallFailed
     | LoopCancelled
+    | PromptPrefix
     | UsageUpdated
     | StatusChanged
     | FoldStatus

@@ -40,7 +40,8 @@ def test_what_fits_is_shown_whole_and_in_order(texts: list[str]) -> None:
 def test_nothing_inside_ends_a_frame_or_opens_one(texts: list[str], notes: list[Note], items: list[TodoItem]) -> None:
     for message in tail(fitting(texts, 5_000), tuple(notes), tuple(items), 8_000):
         assert len(TAG.findall(message.text)) == 2
-        assert message.text.startswith("<") and message.text.endswith(">")
+        assert message.text.startswith("<")
+        assert message.text.endswith(">")
 
 
 @given(st.lists(TEXT, max_size=8), NOTES, ITEMS)
