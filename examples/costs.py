@@ -26,7 +26,7 @@ async def look() -> str:
 
 
 async def main() -> None:
-    config = AgentLoopConfig(run_cost_budget_usd=0.10)
+    config = AgentLoopConfig(run_cost_budget_usd=0.10, max_output_tokens=1_000)
     async with StatefulAgentLoop(llm=Thinker(), dsn="memory:", tools=[look], config=config, prices=PRICES) as loop:
         result = await loop.send("Is it done?")
         print(f"{result.status} after {result.rounds} rounds | ${result.usage.cost_usd:.4f}")

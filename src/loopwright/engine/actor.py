@@ -48,6 +48,7 @@ class Actor:
         "_mutex",
         "_turns",
         "_waiting",
+        "beside",
         "folded",
         "folding",
         "format",
@@ -77,6 +78,8 @@ class Actor:
         """True while a fold is made beside the runs."""
         self.folded: Any = None
         """A fold that was made and is not written yet: `folding.Made`."""
+        self.beside: set[str] = set()
+        """Reservations of work beside the runs of this process: no commit takes them for left behind."""
         self.token: CancellationToken | None = None
         """Stops the run that has the turn; None between runs."""
         self.pins = 0

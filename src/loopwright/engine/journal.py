@@ -65,13 +65,14 @@ from .kernel import Kernel
 if TYPE_CHECKING:
     from ..core import chain
     from ..model import call_errors
-    from . import commit_line, inbox_order
+    from . import commit_line, inbox_order, money
     from .commit_line import CommitLine
 else:
     chain = Late("loopwright.core.chain")
     call_errors = Late("loopwright.model.call_errors")
     inbox_order = Late("loopwright.engine.inbox_order")
     commit_line = Late("loopwright.engine.commit_line")
+    money = Late("loopwright.engine.money")
 
 T = TypeVar("T")
 
@@ -93,6 +94,7 @@ class Journal:
         "on_inbox",
         "stop_floor",
         "takeovers",
+        "unbegun",
     )
 
     def __init__(self, kernel: Kernel, actor: Actor) -> None:
@@ -106,6 +108,8 @@ class Journal:
         """Stop items up to this inbox number were meant for an earlier run."""
         self.left = False
         """True once the session is to be left as it is: nothing more is written."""
+        self.unbegun = ""
+        """A reservation of money whose call has certainly not begun."""
         self._stops: list[str] = []
         self._line: CommitLine | None = None
 
@@ -197,6 +201,8 @@ class Journal:
         state, kernel = self.state, self.kernel
         if progress and (state.lost_answers or state.dropped):
             records = (HistoryRepaired(tuple(state.lost_answers), tuple(state.dropped)), *records)
+        if (context := state.facts.context) is not None and context.holds:
+            records, ops = money.with_settlements(self, records, ops, ends=release or self.lease is None)
         expect = state.position
         encoded, change = self._apply(state, records, progress=progress, window_start=window_start)
         transition = Transition(

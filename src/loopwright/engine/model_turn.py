@@ -6,18 +6,20 @@ Read next: `model_call.py`.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
+from ..config import has_cost_budget
 from ..core.decide import CallModel
 from ..core.pairing import problem
 from ..late import Late
 from ..model.errors import HookFailedError
 from ..model.event_types import AgentEventType
 from ..model.messages import AssistantMessage, TextPart
-from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome
+from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome, Record
 from ..ports.llm import LLMRequest, LLMResponse
 from .model_call import CallStopped, ModelCall, NoReply, code_of
 from .running import RunContext, base_prompt
@@ -25,18 +27,20 @@ from .running import RunContext, base_prompt
 if TYPE_CHECKING:
     from ..core import calls
     from ..ports import hook
+    from . import money
 else:
     calls = Late("loopwright.core.calls")
     hook = Late("loopwright.ports.hook")
+    money = Late("loopwright.engine.money")
 
 NO_SUMMARY = "(no summary was given)"
 
 
 class Reply(Struct, frozen=True):
-    """The model answered; `records` are the failed attempts before it."""
+    """The model answered; `records` are the failed attempts before it, and what became of money that was reserved."""
 
     added: AssistantMessageAdded | None
-    records: tuple[AttemptFailed, ...] = ()
+    records: tuple[Record, ...] = ()
     cut_while_thinking: bool = False
     """Nothing but reasoning came before the output limit: there is nothing to store but what it cost."""
 
@@ -52,14 +56,14 @@ class TurnFailed(Struct, frozen=True):
     code: str
     outcome: Outcome
     attempts: int
-    records: tuple[AttemptFailed, ...]
+    records: tuple[Record, ...]
 
 
 class TurnStopped(Struct, frozen=True):
     """The run was stopped during the call."""
 
     reason: str
-    records: tuple[AttemptFailed, ...]
+    records: tuple[Record, ...]
 
 
 class ModelTurn:
@@ -85,6 +89,12 @@ class ModelTurn:
             return await self._reply(given, ())
         if run.state.has_parts or request.messages is not window:  # a hook may have put parts in
             request = await run.attachments.filled(request)
+        if run.kernel.prices is None or not (has_cost_budget(run.kernel.config) or run.send.start.run_cost_budget):
+            return await self._asked(request)
+        return await money.within_budgets(run, request, functools.partial(self._asked, request))
+
+    async def _asked(self, request: LLMRequest) -> Reply | TurnFailed | TurnStopped:
+        run = self.run
         call = ModelCall(
             run.kernel,
             run.session_id,

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..model.codec import decode_record
+from ..model.context_records import CostReserved, CostSettled
 from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
@@ -30,7 +31,7 @@ from ..model.records import (
 )
 from ..ports.store import StoredRecord
 
-_DROPPED = (AttemptFailed, RunResumed, StateCheckpointed, ChainLinked)
+_DROPPED = (AttemptFailed, RunResumed, StateCheckpointed, ChainLinked, CostReserved, CostSettled)
 _OF_A_CALL = (ToolStarted, ToolFinished, ToolAbandoned, QuestionAsked, QuestionAnswered)
 _ARTIFACT = re.compile(r"art_[0-9a-f]{32}")
 _FIELDS = frozenset(
@@ -53,7 +54,7 @@ _FIELDS = frozenset(
 def canonical(records: Iterable[Record | StoredRecord]) -> list[str]:
     """One line of text a record; two journals that mean the same give equal lists.
 
-    Dropped: ids, times, keys, usage, failed attempts, notes of recovery, checkpoints, links. Calls are named `1.0` (first reply
+    Dropped: ids, times, keys, usage, money, failed attempts, notes of recovery, checkpoints, links. Calls are named `1.0` (first reply
     with calls, first call in it), artifacts `artifact-1`. The records of a batch stand in call order, pauses behind them.
     """
     reading = _Reading()
