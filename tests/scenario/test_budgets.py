@@ -209,7 +209,11 @@ async def test_a_stop_before_the_call_begins_releases_what_was_held(stage: Stage
 
 async def test_a_task_cancelled_before_the_call_begins_releases_what_was_held(stage: Stage) -> None:
     tasks: list[asyncio.Task[Any]] = []
-    ambient = Meanwhile("commit.before:cost_reserved", lambda: tasks[0].cancel())
+
+    def cancel() -> None:
+        tasks[0].cancel()
+
+    ambient = Meanwhile("commit.before:cost_reserved", cancel)
     loop = bounded(stage, cost_budgets={"team": PLENTY}, ambient=ambient)
     sid = await loop.new_session()
     tasks.append(asyncio.create_task(loop.send("hi", session_id=sid)))
@@ -337,6 +341,20 @@ async def test_a_fold_beside_the_runs_reserves_in_a_turn_of_its_own(stage: Stage
     settled = [r for r in records if isinstance(r, CostSettled)]
     assert [(r.how, r.nanodollars) for r in settled] == [("paid", CALL)] * 9
     assert await loop.store.budget("team") == BudgetAccount("team", 9 * CALL)
+
+
+async def test_money_of_a_fold_whose_process_died_is_settled_by_the_next_send(stage: Stage) -> None:
+    steps = [reply() for _ in range(7)]
+    loop = stage.mortal("model.after#7", *steps, prices=PRICES, max_output_tokens=100, cost_budgets={"team": PLENTY})
+    sid = await talked(loop)
+    await stage.dies(loop, loop.fold(sid))
+    again = bounded(stage, reply(), cost_budgets={"team": PLENTY})
+    held = (await again.store.budget("team")).held
+    result = await again.send("hi", session_id=sid)
+    assert result.usage.nanodollars == CALL  # the fold was no part of this send
+    assert await money_of(stage, again, sid) == [*[("paid", CALL)] * 6, ("estimated", held), ("paid", CALL)]
+    assert (await again.get_session_stats(sid)).usage.nanodollars == 7 * CALL + held
+    assert await again.store.budget("team") == BudgetAccount("team", 7 * CALL + held)
 
 
 # --- many at once -----------------------------------------------------------------------------------------------------
