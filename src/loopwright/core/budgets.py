@@ -60,11 +60,6 @@ def limits_of(state: State, session_budget: int | None, beside: frozenset[str] =
     return limits
 
 
-def tightest(limits: Iterable[MoneyLimit]) -> MoneyLimit | None:
-    """The limit with the least room; of equals the first one. None without limits."""
-    return min(limits, key=lambda one: one.left, default=None)
-
-
 def refusing(limits: Iterable[MoneyLimit], asked: int | None) -> MoneyLimit | None:
     """The first limit that has no room for `asked` more; None when the call may begin.
 
