@@ -92,7 +92,7 @@ async def test_without_a_budget_nothing_is_reserved(stage: Stage) -> None:
     assert await money_of(stage, loop, result.session_id) == []
 
 
-BUDGETS = {
+BUDGETS: dict[str, dict[str, Any]] = {
     "run": {"run_cost_budget_usd": 0.001},
     "session": {"session_cost_budget_usd": 0.001},
     "team": {"cost_budgets": {"other": PLENTY, "team": 0.001}},
