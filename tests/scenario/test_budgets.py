@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.scenario.conftest import Listener, Stage, asked
 from tests.servers import client
 
@@ -317,15 +318,20 @@ async def test_a_fold_for_which_too_little_is_left_leaves_history_whole(stage: S
     assert len(await loop.get_messages(sid)) == 12
 
 
+def guessed() -> LLMResponse:
+    """The same, of which nothing is learned about the size of the window."""
+    return structs.replace(reply(), usage=structs.replace(reply().usage, estimated=True))
+
+
 async def test_a_fold_beside_the_runs_reserves_in_a_turn_of_its_own(stage: Stage) -> None:
     gate, reached = asyncio.Event(), asyncio.Event()
     loop = bounded(stage, *[reply() for _ in range(6)], cost_budgets={"team": PLENTY})
     sid = await talked(loop)
     folding = bounded(
         stage,
-        reply(),
+        guessed(),
         gated(reply("the note"), gate, reached=reached),
-        reply(),
+        guessed(),
         cost_budgets={"team": PLENTY},
         context_budget_tokens=470,
     )

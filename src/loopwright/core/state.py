@@ -134,7 +134,7 @@ class State(Struct):
     spans: list[tuple[int, int]] = field(default_factory=lambda: [])
     """Of each send in `messages`: position of its `send_started`, which is its label for the model, and where it begins."""
     asides: set[int] = field(default_factory=set[int])
-    """Of the newest send: places in `messages` of what the engine said."""
+    """Places in `messages` of what the engine said."""
     note: UserMessage | None = None
     """What stands for everything that was folded."""
     projections: dict[int, SendProjected] = field(default_factory=lambda: {})
@@ -252,8 +252,6 @@ def _send_started(state: State, record: SendStarted, at: float) -> None:
 
 def _begin_span(state: State) -> None:
     state.spans.append((state.position, len(state.messages)))
-    if state.asides:
-        state.asides.clear()
 
 
 def _user_heard(state: State, record: UserMessageAdded, at: float) -> None:
@@ -299,8 +297,13 @@ def _assistant_heard(state: State, record: AssistantMessageAdded, at: float) -> 
 def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
     _assistant_heard(state, record, at)
     state.facts.usage += record.usage
-    if (context := state.facts.context) is not None and context.fold_wait:
-        context.fold_wait -= 1
+    if (context := state.facts.context) is not None:
+        if context.fold_wait:
+            context.fold_wait -= 1
+        if context.epoch is not None:
+            context.replied_epoch = context.epoch.number
+        context.replied_folds = context.folds
+        context.replied_model = record.model
     send = state.facts.send
     if send is None:
         return

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 
 from ..config import AgentLoopConfig, has_cost_budget
 from ..core.budgets import MoneyLimit, expected_usage, limits_of, refusing
-from ..core.estimate import CHARS_PER_TOKEN, OVERHEAD, message_tokens, text_tokens
+from ..core.estimate import message_tokens, text_tokens, tool_tokens
 from ..core.fold_plan import ratio_of
 from ..core.pricing import nanodollars
 from ..core.state import State
-from ..model.codec import encode
 from ..model.context_records import CostReserved, CostSettled, Settlement
 from ..model.errors import BudgetRefusedError, CancellationRequested
 from ..model.messages import as_messages
 from ..model.records import Record
+from ..model.specs import ToolSpec
 from ..model.usage import Usage
 from ..ports.cancellation import CancellationToken
 from ..ports.llm import LLMRequest
@@ -230,7 +230,7 @@ def _expected(state: State, request: LLMRequest, models: tuple[str, ...]) -> Usa
     context = state.facts.context
     size = sum([message_tokens(message) for message in as_messages(request.messages)])
     size += text_tokens(request.system_prompt or "")
-    size += sum([len(encode(spec)) // CHARS_PER_TOKEN + OVERHEAD for spec in request.tools])
+    size += sum([tool_tokens(spec) for spec in cast("Sequence[ToolSpec]", request.tools)])
     ratio = 1.0 if context is None else context.ratios.get(models[0], ratio_of(state))
     return expected_usage(size, ratio=ratio, max_output_tokens=request.max_output_tokens)
 
