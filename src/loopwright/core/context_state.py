@@ -96,6 +96,10 @@ def refusal(state: State, record: Record) -> str | None:
             return f"the window was folded up to {through} meanwhile, not to {record.after}"
         if all(position != record.through for position, _ in state.spans):
             return f"no send of the window starts at {record.through}"
+    if isinstance(record, CostReserved) and record.hold_id in of(state).holds:
+        return f"reservation {record.hold_id!r} is open already"
+    if isinstance(record, CostSettled) and record.hold_id not in of(state).holds:
+        return f"reservation {record.hold_id!r} is not open"
     return None
 
 
@@ -215,6 +219,9 @@ def _reserved(state: State, record: CostReserved, at: float) -> None:
 
 def _settled(state: State, record: CostSettled, at: float) -> None:
     of(state).holds.pop(record.hold_id, None)
+    state.facts.usage += record.usage
+    if (send := state.active) is not None:
+        send.usage += record.usage
 
 
 def _nothing(state: State, record: Record, at: float) -> None:
