@@ -31,11 +31,14 @@ from loopwright.context.projected import ProjectedRepresentation
 from loopwright.context.summary_fold import LLMSummaryFold
 from loopwright.model.errors import LLMTransientError, SessionExistsError
 from loopwright.model.messages import ToolResultMessage, as_messages
+from loopwright.model.notes import NotesPolicy
 from loopwright.ports.hook import CompletionContext, ToolBeforeContext
 from loopwright.ports.tool import UnknownOutcome
 from loopwright.prompts import prompt
 from loopwright.testing.crash_matrix import CrashScenario, Interrupted, Life
 from loopwright.tools.ask import request_user_input_tool
+from loopwright.tools.note import note_tool
+from loopwright.tools.todo import todo_tool
 
 Drive = Callable[[StatefulAgentLoop], Awaitable[object]]
 
@@ -478,6 +481,27 @@ async def one_send_intact(loop: StatefulAgentLoop) -> None:
     await one_send(loop)
     report = await loop.verify(SESSION)
     assert (report.intact, report.unlinked) == (True, ()), report
+
+
+@agent("notes-and-todo", two_sends)
+def notes_and_todo(life: Life) -> StatefulAgentLoop:
+    """Two notes and a list in one batch; the answer repeats what stands behind the window."""
+
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        window, tail = request.messages[: request.stable], request.messages[len(request.messages[: request.stable]) :]
+        if not isinstance(window[-1], UserMessage):
+            return " | ".join([str(message.content) for message in tail])
+        wanted = (
+            ("note", '{"action": "add", "content": "the first", "pinned": true}'),
+            ("note", '{"action": "add", "content": "the second"}'),
+            ("todo", '{"items": [{"id": "1", "text": "go on", "status": "in_progress"}]}'),
+        )
+        made = [ToolCall(f"c{number}", name, given) for number, (name, given) in enumerate(wanted)]
+        return LLMResponse(tool_calls=tuple(made), finish_reason="tool_calls")
+
+    tools = [note_tool(), todo_tool()]
+    config = AgentLoopConfig(notes=NotesPolicy(max_notes=3, eviction="fifo"))
+    return StatefulAgentLoop(llm=life.model(answer), dsn=life.dsn, tools=tools, config=config, ambient=life.ambient)
 
 
 @agent("linked", one_send_intact)

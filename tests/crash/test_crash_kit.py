@@ -8,7 +8,7 @@ import pytest
 from tests.crash.agents import AGENTS, SESSION, calls_then_sums_up, one_send, open_session
 
 from loopwright import StatefulAgentLoop, ToolCall, ToolContext, UserMessage, tool
-from loopwright.model.context_records import FoldFailed, FoldMade, SendProjected, TokensCalibrated
+from loopwright.model.context_records import FoldFailed, FoldMade, NoteWritten, SendProjected, TokensCalibrated
 from loopwright.model.errors import SessionExistsError
 from loopwright.model.messages import AssistantMessage
 from loopwright.model.records import (
@@ -158,6 +158,29 @@ def test_journals_that_mean_the_same_are_equal_whatever_their_ids_order_and_reco
         "tool_started 1.1",
         "tool_finished 1.1",
     ]
+
+
+def noted(keys: tuple[str, str], *, reverse: bool) -> list[Record]:
+    parts = tuple([ToolCall(f"c{n}", "note", "{}") for n in range(2)])
+    results: list[list[Record]] = [
+        [
+            NoteWritten(f"n{key[:6]}", f"note {n}"),
+            NoteWritten("own", None),
+            ToolFinished(f"c{n}", "note", "finished", f"added n{key[:6]}, not nffffff", key=key),
+        ]
+        for n, key in enumerate(keys)
+    ]
+    ordered = results[::-1] if reverse else results
+    return [AssistantMessageAdded(AssistantMessage(parts), 1), *[record for part in ordered for record in part]]
+
+
+def test_notes_are_named_by_the_call_that_wrote_them_in_whatever_order_results_came() -> None:
+    one = canonical(noted(("0123456789", "abcdef0123"), reverse=False))
+    assert one == canonical(noted(("9876543210", "fedcba9876"), reverse=True))
+    assert [line.split(" {")[0] for line in one[1:4]] == ["note_written", "note_written", "tool_finished 1.0"]
+    assert '"note_id": "note-1.0"' in one[1]
+    assert '"note_id": "own"' in one[2]
+    assert '"added note-1.0, not nffffff"' in one[3]
 
 
 def test_journals_that_mean_something_else_differ() -> None:

@@ -113,7 +113,7 @@ def test_format_3_means_what_it_meant() -> None:
         "window": [[role_of(m), getattr(m, "text", "")] for m in window(state)],
         "epoch": [context.epoch.number, context.epoch.reason, context.epoch.instructions],
         "folded": [context.through, context.folds, context.fold_failures],
-        "notes": msgspec.to_builtins(context.notes),
+        "notes": msgspec.to_builtins(list(context.notes)),
         "todo": msgspec.to_builtins(list(context.todo)),
         "ratios": context.ratios,
         "holds": sorted(context.holds),

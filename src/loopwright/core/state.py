@@ -238,6 +238,8 @@ def _forked(state: State, record: SessionForked, at: float) -> None:
     state.facts.session_id = record.session_id
     state.facts.sends = 0
     state.facts.usage = NO_USAGE
+    if state.facts.context is not None:
+        state.facts.context.holds.clear()  # the base settles them
 
 
 def _send_started(state: State, record: SendStarted, at: float) -> None:
@@ -295,8 +297,13 @@ def _assistant_heard(state: State, record: AssistantMessageAdded, at: float) -> 
 def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
     _assistant_heard(state, record, at)
     state.facts.usage += record.usage
-    if (context := state.facts.context) is not None and context.fold_wait:
-        context.fold_wait -= 1
+    if (context := state.facts.context) is not None:
+        if context.fold_wait:
+            context.fold_wait -= 1
+        if context.epoch is not None:
+            context.replied_epoch = context.epoch.number
+        context.replied_folds = context.folds
+        context.replied_model = record.model
     send = state.facts.send
     if send is None:
         return
