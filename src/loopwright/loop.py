@@ -104,7 +104,8 @@ class StatefulAgentLoop(SessionReading):
 
         `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`.
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
-        `tools`: functions, definitions or a registry. `representation`: how finished sends are shown, by default verbatim.
+        `tools`: functions, definitions or a registry; with a context budget or a representation that is not verbatim,
+        `recall_send`, `recall_folded` and `read_output` come behind them where the host has none of that name. `representation`: how finished sends are shown, by default verbatim.
         `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `prompt_source`: what of the
         instructions stands in files (`PromptFiles`). `ambient`: clock, ids and randomness, for tests.
         `prices`: what calls cost, such as a `PriceTable`; "auto" takes the list prices of providers (extra `prices`).
@@ -124,6 +125,9 @@ class StatefulAgentLoop(SessionReading):
         context = forms.context_parts(**given) if any(given.values()) else None
         costed = prices is not None or has_cost_budget(settings)
         list_of_prices = forms.source_of_prices(prices, settings) if costed else None
+        source: ToolSource = NoTools() if tools == () else forms.source_of_tools(tools)
+        if settings.context_budget_tokens is not None or representation is not None:
+            source = forms.recalling(source, settings, representation)
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
         wait_s = max(BUSY_WAIT_S, settings.lease_ttl_s)
         self._store = store or open_store(
@@ -132,7 +136,7 @@ class StatefulAgentLoop(SessionReading):
         self._kernel = Kernel(
             store=self._store,
             llm=service,
-            tools=NoTools() if tools == () else forms.source_of_tools(tools),
+            tools=source,
             config=settings,
             hooks=hooks or AgentHooks(),
             bus=event_bus or AgentEventBus(),

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ..core.pairing import problem
 from ..core.state import State
+from ..core.window import window
 from ..model.codec import CURRENT_FORMAT, is_sealed
 from ..model.errors import LoopwrightError
 from ..ports.store import Head, SessionQuery, Store
@@ -62,7 +63,8 @@ async def _condition(store: Store, head: Head) -> tuple[Condition, str]:
     except LoopwrightError as error:
         return "unreadable", str(error)
     # The newest reply stands alone while its calls are open: its results come before anything is sent.
-    if (invalid := problem(state.messages[:-1] if state.batch else state.messages)) is not None:
+    shown = window(state)
+    if (invalid := problem(shown[:-1] if state.batch else shown)) is not None:
         return "unsendable", f"a provider would refuse the conversation: {invalid}"
     if head.status != "running" and head.status != status_of(state):
         return "mismatch", f"its head says {head.status}, its journal {status_of(state)}"

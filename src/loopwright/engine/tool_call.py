@@ -8,10 +8,11 @@ Read next: `tool_batch.py`.
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, as_data, idempotency_key, text_of
 from ..core.state import OpenCall
+from ..late import Late
 from ..model.call_errors import OnCommitError, ToolFailure, ToolValidationError
 from ..model.errors import ConfigError, LoopwrightError, SessionFencedError, ToolNotFound, UsageError
 from ..model.event_types import AgentEventType
@@ -36,6 +37,12 @@ from .outputs import within_limit
 from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
+
+if TYPE_CHECKING:
+    from ..ports.history import SessionHistory
+    from . import history
+else:
+    history = Late("loopwright.engine.history")
 
 
 class HandlerContext:
@@ -74,6 +81,11 @@ class HandlerContext:
         if self._token is None:
             self._token = self._run.token.child()
         return self._token
+
+    @property
+    def history(self) -> SessionHistory:
+        """The session's journal as of the last commit."""
+        return history.JournalHistory(self._run.kernel.store, self.session_id, self._run.state)
 
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
         """Characters of a stored output of this session, or of what it reads as a fork."""
