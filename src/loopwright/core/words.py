@@ -42,6 +42,8 @@ def terms_of(text: str) -> list[str]:
 
 
 def _terms_in(bare: str) -> list[str]:
+    if bare.isascii() or _UNSPACED.search(bare) is None:
+        return _WORD.findall(bare)
     found: list[str] = []
     for word, unspaced in _words(bare):
         if unspaced:
