@@ -15,6 +15,7 @@ from msgspec import Struct
 from .core.retry import LLMRetryPolicy
 from .core.settings import type_problems
 from .model.errors import ConfigError
+from .model.notes import NotesPolicy
 
 __all__ = ["AgentLoopConfig", "LLMRetryPolicy", "WorkerSettings"]
 
@@ -51,6 +52,12 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     within. None: nothing is folded before a provider refuses the window as too long."""
     fold_timeout_s: float = 120.0
     """How long one fold may take."""
+    notes: NotesPolicy = NotesPolicy()
+    """Bounds of the notes that a model keeps."""
+    memory_budget_tokens: int = 1500
+    """What recalled memory may add to a request; kept free in `context_budget_tokens` where a loop has a memory."""
+    memory_timeout_s: float = 5.0
+    """How long a send waits for what memory recalls."""
     run_cost_budget_usd: float | None = None
     """US dollars one send may cost; None is unlimited. Budgets of money need the loop's `prices`."""
     session_cost_budget_usd: float | None = None
@@ -73,6 +80,9 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """For tools that name none."""
     tool_output_limit: int = 50_000
     """Characters of one result that the model sees; the rest is kept and can be read back."""
+    max_message_bytes: int = 50_000_000
+    """Of one message: characters of its text and bytes of its pictures and files. A host's message over it is refused
+    (`MessageTooLargeError`); in a tool result a picture or file beyond it becomes a text that says so."""
     stop_grace_s: float = 0.5
     """How long a stopped handler or model call may take to wind down before the run leaves it behind."""
     on_interrupted: Literal["resume", "abort", "raise"] = "resume"
@@ -161,7 +171,10 @@ _POSITIVE = (
     "max_parallel_tools",
     "tool_timeout_s",
     "tool_output_limit",
+    "max_message_bytes",
     "fold_timeout_s",
+    "memory_budget_tokens",
+    "memory_timeout_s",
     "lease_ttl_s",
     "loop_stall_s",
     "checkpoint_every",

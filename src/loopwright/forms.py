@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from msgspec.structs import replace
+
 from .config import AgentLoopConfig, has_cost_budget
 from .core.decide import FoldPolicy
 from .late import Late
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from .engine import context_parts as parts
     from .engine.context_parts import ContextParts
     from .ports.fold import FoldStrategy
+    from .ports.memory import MemoryProvider
     from .ports.representation import Representation
     from .tools import recall, registry, signature, validation
     from .transports import published_prices
@@ -113,8 +116,21 @@ def _spec_of_type(schema: type) -> StructuredOutputSpec:
     return StructuredOutputSpec(schema.__name__, signature.schema_of_type(schema))
 
 
-def fold_policy(fold: FoldStrategy) -> FoldPolicy:
-    """What a strategy wants of folds. Raises: `ConfigError` listing what cannot be."""
+def fold_policy(fold: FoldStrategy | None, config: AgentLoopConfig, *, remembers: bool) -> FoldPolicy:
+    """What bounds folds: what the strategy wants, and what has to stay free behind the window.
+
+    Raises: `ConfigError` listing what cannot be.
+    """
+    budget, memory = config.context_budget_tokens, config.memory_budget_tokens if remembers else 0
+    if budget is not None and memory >= budget:
+        raise ConfigError(
+            f"memory_budget_tokens ({memory}) must be less than context_budget_tokens ({budget}), which it is a part of"
+        )
+    policy = FoldPolicy(reserved_tokens=memory, notes_chars=config.notes.inject_max_chars)
+    return policy if fold is None else _wanted_by(fold, policy)
+
+
+def _wanted_by(fold: FoldStrategy, policy: FoldPolicy) -> FoldPolicy:
     problems: list[str] = []
     if not 0 < fold.trigger_ratio <= 1:
         problems.append(f"fold: trigger_ratio must be more than 0 and at most 1, not {fold.trigger_ratio!r}")
@@ -124,7 +140,8 @@ def fold_policy(fold: FoldStrategy) -> FoldPolicy:
             problems.append(f"fold: {name} must be a number from 1, not {value!r}")
     if problems:
         raise ConfigError(problems)
-    return FoldPolicy(
+    return replace(
+        policy,
         keep_last_sends=fold.keep_last_sends,
         trigger_ratio=fold.trigger_ratio,
         note_tokens=fold.summary_max_tokens,
@@ -138,9 +155,11 @@ def context_parts(**given: Any) -> ContextParts | None:
     """
     if all(part is None for part in given.values()):
         return None
+    given["memory"] = _providers(given.get("memory"))
     problems = [
         f"{name}: {type(part).__name__} has no {member}"
-        for name, part in given.items()
+        for name, value in given.items()
+        for part in (value if name == "memory" else (value,))
         if part is not None
         for member in _MEMBERS.get(name, ())
         if not hasattr(part, member)
@@ -150,9 +169,16 @@ def context_parts(**given: Any) -> ContextParts | None:
     return parts.ContextParts(**given)
 
 
+def _providers(memory: Any) -> tuple[MemoryProvider, ...]:
+    if memory is None:
+        return ()
+    return tuple(memory) if isinstance(memory, list | tuple) else (memory,)
+
+
 _MEMBERS = {
     "representation": ("kind", "version", "project"),
     "fold": ("fold_id", "keep_last_sends", "trigger_ratio", "summary_max_tokens", "fold"),
+    "memory": ("recall", "remember"),
     "prompt_source": ("sections",),
 }
 """What each part must have."""

@@ -366,7 +366,7 @@ async def test_forks_at_every_boundary_of_a_folded_session_read_the_window_that_
 
 
 async def test_a_head_whose_window_begins_elsewhere_than_its_journal_says_is_found(stage: Stage) -> None:
-    loop, sid, (first, *_) = await told(stage)
+    loop, sid, _ = await told(stage)
     head = (await loop.store.lookup(sid)).head
     assert (await examine(loop.store, head)).condition == "fine"
     moved = structs.replace(head, window_start=head.window_start + 1)

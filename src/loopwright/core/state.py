@@ -134,7 +134,7 @@ class State(Struct):
     spans: list[tuple[int, int]] = field(default_factory=lambda: [])
     """Of each send in `messages`: position of its `send_started`, which is its label for the model, and where it begins."""
     asides: set[int] = field(default_factory=set[int])
-    """Of the newest send: places in `messages` of what the engine said."""
+    """Places in `messages` of what the engine said."""
     note: UserMessage | None = None
     """What stands for everything that was folded."""
     projections: dict[int, SendProjected] = field(default_factory=lambda: {})
@@ -145,6 +145,8 @@ class State(Struct):
     """Records folded so far."""
     tokens: int = 0
     """Rough size of `messages`, kept as they come; see `estimate.py`."""
+    has_parts: bool = False
+    """Some message has parts: there may be pictures and files whose bytes are not in the journal."""
     lost_answers: list[str] = field(default_factory=lambda: [])
     """Calls of damaged history that had to be answered by us and are not yet noted in the journal."""
     dropped: list[int] = field(default_factory=lambda: [])
@@ -248,8 +250,6 @@ def _send_started(state: State, record: SendStarted, at: float) -> None:
 
 def _begin_span(state: State) -> None:
     state.spans.append((state.position, len(state.messages)))
-    if state.asides:
-        state.asides.clear()
 
 
 def _user_heard(state: State, record: UserMessageAdded, at: float) -> None:
@@ -403,6 +403,8 @@ def _answer_lost(state: State) -> None:
 def _say(state: State, message: Message) -> None:
     state.messages.append(message)
     state.tokens += message_tokens(message)
+    if type(getattr(message, "content", None)) is tuple:
+        state.has_parts = True
 
 
 def _close_batch(state: State) -> None:

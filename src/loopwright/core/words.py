@@ -1,7 +1,7 @@
 """The words of a text, the words of a query, and how well one fits to the other: one rule for memories and for history.
 
 Owns: normalizing, cutting into words, ranking. Must not know: what is searched, databases.
-Read next: `recall.py`, `stores/search_terms.py`.
+Read next: `recall_rules.py`, `stores/search_terms.py`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def plain(text: str) -> str:
     return unicodedata.normalize("NFC", bare)
 
 
-class Ranking(Generic[K]):
+class WordRanking(Generic[K]):
     """Texts with any of some terms, by name: BM25 over those that were found. Keeps no text."""
 
     def __init__(self, terms: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from ..core.calls import text_of
 from ..core.pairing import problem
 from ..core.prompt_assembly import PromptParts, assemble, tool_catalogue
 from ..core.state import State
-from ..core.window import VERBATIM, send_messages, unprojected
+from ..core.window import VERBATIM, send_asides, send_messages, unprojected
 from ..model.context_records import PromptEpochStarted, SendProjected
 from ..model.event_types import AgentEventType
 from ..model.records import Record, SendStarted
@@ -25,6 +25,7 @@ from ..model.specs import ToolSpec
 from ..ports.prompt_source import PromptProblem, PromptSections
 from ..ports.representation import FinishedSend, Representation
 from ..ports.tool import ToolSource
+from .journal import checked_record
 from .kernel import Kernel
 from .running import base_prompt
 from .threads import in_thread
@@ -44,7 +45,7 @@ async def opening(turn: Turn, start: SendStarted) -> list[Record]:
     return [*(await started(kernel, state, start, tools)), *projections(kernel, state, tools)]
 
 
-class Wanted(Struct, frozen=True):
+class EpochShape(Struct, frozen=True):
     """What code gives for requests, as it is now."""
 
     base: str | None
@@ -58,10 +59,10 @@ class Wanted(Struct, frozen=True):
         return self == _NOTHING
 
 
-_NOTHING = Wanted(None, (), (), (VERBATIM, 1))
+_NOTHING = EpochShape(None, (), (), (VERBATIM, 1))
 
 
-def wanted(kernel: Kernel, state: State, start_prompt: str | None, specs: tuple[ToolSpec, ...]) -> Wanted:
+def wanted(kernel: Kernel, state: State, start_prompt: str | None, specs: tuple[ToolSpec, ...]) -> EpochShape:
     """What the epoch of a send should hold."""
     parts = ["catalogue"] if kernel.config.inject_tool_descriptions and specs else []
     context = kernel.context
@@ -69,7 +70,7 @@ def wanted(kernel: Kernel, state: State, start_prompt: str | None, specs: tuple[
         parts.append("files")
     representation = None if context is None else context.representation
     shown_as = (VERBATIM, 1) if representation is None else (representation.kind, representation.version)
-    return Wanted(base_prompt(kernel.config, state, start_prompt), specs, tuple(parts), shown_as)
+    return EpochShape(base_prompt(kernel.config, state, start_prompt), specs, tuple(parts), shown_as)
 
 
 async def started(kernel: Kernel, state: State, start: SendStarted, tools: ToolSource) -> list[Record]:
@@ -88,7 +89,7 @@ async def renewed(kernel: Kernel, state: State, reason: str) -> list[Record]:
     if current is None:
         return []
     shown_as = (current.representation, current.representation_version)
-    return [await _made(kernel, state, Wanted(current.base, current.tools, current.parts, shown_as), reason)]
+    return [await _made(kernel, state, EpochShape(current.base, current.tools, current.parts, shown_as), reason)]
 
 
 async def asked_for(turn: Turn, reason: str) -> bool:
@@ -122,7 +123,7 @@ def current_epoch(state: State) -> PromptEpochStarted | None:
     return None if state.facts.context is None else state.facts.context.epoch
 
 
-async def _made(kernel: Kernel, state: State, want: Wanted, reason: str) -> PromptEpochStarted:
+async def _made(kernel: Kernel, state: State, want: EpochShape, reason: str) -> PromptEpochStarted:
     current = current_epoch(state)
     return PromptEpochStarted(
         number=1 if current is None else current.number + 1,
@@ -136,7 +137,7 @@ async def _made(kernel: Kernel, state: State, want: Wanted, reason: str) -> Prom
     )
 
 
-async def _instructions(kernel: Kernel, session_id: str, want: Wanted) -> str | None:
+async def _instructions(kernel: Kernel, session_id: str, want: EpochShape) -> str | None:
     """Base, tool catalogue, skills and repository context; the files are read here."""
     if not want.parts:
         return want.base
@@ -176,7 +177,7 @@ def specs_of(tools: ToolSource, allowed: Sequence[str] | None) -> tuple[ToolSpec
     return tuple([tool.spec for _, tool in found if tool is not None])
 
 
-def _change(current: PromptEpochStarted, want: Wanted) -> str | None:
+def _change(current: PromptEpochStarted, want: EpochShape) -> str | None:
     """Why the current epoch does not fit any more; None when it does."""
     if want.shown_as != (current.representation, current.representation_version):
         return f"representation: {want.shown_as[0]} {want.shown_as[1]}"
@@ -209,14 +210,14 @@ def _projected(state: State, place: int, representation: Representation, tools: 
     messages = tuple(send_messages(state, place))
     if not messages:
         return None
+    made, why = None, None
     try:
-        shown = representation.project(FinishedSend(label, messages, tools))
-        why = None if shown is None else problem(shown) or (None if shown else "it has no messages")
-    except Exception as error:  # noqa: BLE001 - host code: what it raises leaves this send verbatim
-        shown, why = None, f"{type(error).__name__}: {error}"
-    if why is not None:
+        shown = representation.project(FinishedSend(label, messages, tools, send_asides(state, place)))
+        if shown is not None and not (why := problem(shown) or (None if shown else "it has no messages")):
+            made = SendProjected(label, representation.kind, representation.version, tuple(shown))
+            checked_record(made, 0.0)
+    except Exception as error:  # noqa: BLE001 - host code: what it raises or answers leaves this send verbatim
+        made, why = None, f"{type(error).__name__}: {text_of(error)}"
+    if why:
         _log.warning("send #%s stays verbatim: representation %r failed: %s", label, representation.kind, why)
-        shown = None
-    if shown is None:
-        return None
-    return SendProjected(label, representation.kind, representation.version, tuple(shown))
+    return made

@@ -6,6 +6,7 @@ Read next: `model_call.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +17,7 @@ from ..core.pairing import problem
 from ..late import Late
 from ..model.errors import HookFailedError
 from ..model.event_types import AgentEventType
-from ..model.messages import AssistantMessage, TextPart
+from ..model.messages import AssistantMessage, Message, TextPart
 from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome
 from ..ports.llm import LLMRequest, LLMResponse
 from .model_call import CallStopped, ModelCall, NoReply, code_of
@@ -25,9 +26,11 @@ from .running import RunContext, base_prompt
 if TYPE_CHECKING:
     from ..core import calls
     from ..ports import hook
+    from . import tail
 else:
     calls = Late("loopwright.core.calls")
     hook = Late("loopwright.ports.hook")
+    tail = Late("loopwright.engine.tail")
 
 NO_SUMMARY = "(no summary was given)"
 
@@ -74,6 +77,7 @@ class ModelTurn:
         run = self.run
         await run.assure_lease()
         request = self._request()
+        window = request.messages
         given: LLMResponse | None = None
         hooks = run.kernel.hooks
         if hooks.in_use and hooks.has(hook.HookPoint.LLM_BEFORE):
@@ -82,16 +86,31 @@ class ModelTurn:
                 return TurnSkipped()
         if given is not None:
             return await self._reply(given, ())
+        if run.state.has_parts or request.messages is not window:  # a hook may have put parts in
+            request = await run.attachments.filled(request)
+        if self._has_tail():
+            request = await tail.with_tail(run, request)
         call = ModelCall(
-            run.kernel, run.session_id, request, round_index=self.step.round, window_tokens=run.state.tokens
+            run.kernel,
+            run.session_id,
+            request,
+            round_index=self.step.round,
+            window_tokens=run.state.tokens,
+            place=run.model_place,
         )
         outcome = await call.run(run.token)
+        run.model_place = call.place
         if isinstance(outcome, CallStopped):
             return TurnStopped(outcome.reason, outcome.failures)
         if isinstance(outcome, NoReply):
             kind: Outcome = "degraded" if outcome.degraded else "failed"
             return TurnFailed(outcome.error, code_of(outcome.error), kind, outcome.attempts, outcome.failures)
         return await self._reply(outcome.response, outcome.failures)
+
+    def _has_tail(self) -> bool:
+        """True when something may be said behind the window."""
+        given, facts = self.run.kernel.context, self.run.state.facts.context
+        return (given is not None and bool(given.memory)) or (facts is not None and bool(facts.notes or facts.todo))
 
     def _request(self) -> LLMRequest:
         run, state = self.run, self.run.state
@@ -109,14 +128,15 @@ class ModelTurn:
             max_output_tokens=send.max_output_tokens,
             temperature=config.temperature,
             response_format=send.output,
+            cache_key=run.session_id,
         )
 
     async def _hooked(self, request: LLMRequest) -> tuple[LLMRequest, LLMResponse | None, bool]:
-        run = self.run
+        run, window = self.run, self.run.window()
         context = hook.LLMBeforeContext(
             session_id=run.session_id,
             round_index=self.step.round,
-            messages=list(run.window()),
+            messages=list(window),
             system_prompt=request.system_prompt,
             tools=list(run.specs()),
             model=request.model,
@@ -142,6 +162,7 @@ class ModelTurn:
             max_output_tokens=context.max_output_tokens,
             temperature=context.temperature,
             extra=context.extra,
+            stable=_unchanged(window, context.messages),
         )
         return edited, None, False
 
@@ -174,6 +195,16 @@ class ModelTurn:
         return Reply(added, failures)
 
 
+def _unchanged(window: Sequence[Message], edited: Sequence[Message]) -> int | None:
+    """How many leading messages the next request brings back; None for all of `edited`."""
+    same = 0
+    for before, now in zip(window, edited, strict=False):
+        if before is not now and before != now:
+            break
+        same += 1
+    return None if same == len(edited) else same
+
+
 def _hooks_fault(what: str) -> HookFailedError:
     point = hook.HookPoint.LLM_BEFORE
     return HookFailedError("among those registered", point.value, ValueError(what))
@@ -185,5 +216,7 @@ def _kept(response: LLMResponse, *, drop_calls: bool) -> AssistantMessage:
         return response.message()
     if drop_calls:
         return AssistantMessage((TextPart(response.text.strip() or NO_SUMMARY),))
-    unique = calls.with_unique_ids(response.tool_calls)
-    return msgspec.structs.replace(response, tool_calls=unique).message()
+    kept = calls.bounded(response.tool_calls)
+    if kept is not response.tool_calls:
+        response = msgspec.structs.replace(response, provider_state=None)  # it holds the arguments as well
+    return msgspec.structs.replace(response, tool_calls=calls.with_unique_ids(kept)).message()

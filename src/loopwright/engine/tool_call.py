@@ -8,12 +8,13 @@ Read next: `tool_batch.py`.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, as_data, idempotency_key, text_of
+from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, idempotency_key, text_of
 from ..core.state import OpenCall
 from ..late import Late
-from ..model.call_errors import OnCommitError, ToolFailure, ToolValidationError
+from ..model.call_errors import OnCommitError, ToolValidationError
 from ..model.errors import ConfigError, LoopwrightError, SessionFencedError, ToolNotFound, UsageError
 from ..model.event_types import AgentEventType
 from ..model.messages import content_text
@@ -30,25 +31,29 @@ from ..model.records import (
 from ..ports.cancellation import CancellationToken
 from ..ports.hook import HookDirective, HookPoint, ToolAfterContext, ToolBeforeContext, ToolErrorContext
 from ..ports.store import RunInside
-from ..ports.tool import InputNeeded, Reconcile, ToolDefinition, ToolHandlerResult, UnknownOutcome
+from ..ports.tool import InputNeeded, OutputSlice, Reconcile, ToolDefinition, ToolHandlerResult, UnknownOutcome
 from ..ports.transaction_work import OnCommit, TransactionHost
 from ..prompts import prompt
-from .outputs import within_limit
+from .outputs import kept_data, read_slice, within_limit
 from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
 
 if TYPE_CHECKING:
     from ..ports.history import SessionHistory
-    from . import history
+    from ..ports.note_book import NoteBook, TodoList
+    from . import past_sends, session_lists
+    from .session_lists import Draft, Written
 else:
-    history = Late("loopwright.engine.history")
+    past_sends = Late("loopwright.engine.past_sends")
+    session_lists = Late("loopwright.engine.session_lists")
 
 
 class HandlerContext:
     """What a handler gets; see `ports.tool.ToolContext` for the promises."""
 
     __slots__ = (
+        "_draft",
         "_effect",
         "_is_over",
         "_run",
@@ -68,6 +73,7 @@ class HandlerContext:
         self._effect = effect
         self._works: tuple[OnCommit, ...] = ()
         self._is_over = False
+        self._draft: Draft | None = None
         self.session_id = run.session_id
         self.call_id = call.call.id
         self.tool_name = name
@@ -85,21 +91,11 @@ class HandlerContext:
     @property
     def history(self) -> SessionHistory:
         """The session's journal as of the last commit."""
-        return history.JournalHistory(self._run.kernel.store, self.session_id, self._run.state)
+        return past_sends.JournalHistory(self._run.kernel.store, self.session_id, self._run.state)
 
-    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
-        """Characters of a stored output of this session, or of what it reads as a fork."""
-        store = self._run.kernel.store
-        found = await store.artifact(artifact_id)
-        if found is None or (found.session_id != self.session_id and not await self._reads(artifact_id)):
-            raise ToolFailure(f"no stored output {artifact_id!r} in this session")
-        text = (await store.read_artifact(artifact_id)).decode("utf-8", "surrogatepass")
-        return text[offset : offset + limit]
-
-    async def _reads(self, artifact_id: str) -> bool:
-        """True for an output of another session that this one has a share of: it is a fork."""
-        known = (await self._run.kernel.store.inventory(self.session_id)).artifacts
-        return any(one.artifact_id == artifact_id for one in known)
+    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
+        """A part of a stored output of this session, or of what it reads as a fork."""
+        return await read_slice(self._run.kernel, self.session_id, artifact_id, offset, limit)
 
     def on_commit(self, fn: OnCommit) -> None:
         """Work for the transaction that records the result."""
@@ -115,10 +111,34 @@ class HandlerContext:
             raise ConfigError("on_commit needs a store with transactions: SQLite, PostgreSQL, MySQL or MariaDB")
         self._works = (*self._works, fn)
 
+    @property
+    def notes(self) -> NoteBook:
+        """The session's notes; what is written is stored with the result."""
+        return self._drafted().notes
+
+    @property
+    def todo(self) -> TodoList:
+        """The session's todo list; likewise."""
+        return self._drafted().todo
+
+    def _drafted(self) -> Draft:
+        if self._draft is None:
+            self._draft = session_lists.Draft(self._run)
+        return self._draft
+
     def leave(self) -> tuple[OnCommit, ...]:
         """The handler has ended: what it wants done with its result."""
         self._is_over = True
         return self._works
+
+    def written(self) -> tuple[Written, ...]:
+        """What it wrote to notes and the todo list, to be stored with its result."""
+        return () if self._draft is None else self._draft.close()
+
+    def drop(self) -> None:
+        """What it wrote is stored, or will never be."""
+        if self._draft is not None:
+            self._draft.drop()
 
 
 class ToolRun:
@@ -257,12 +277,17 @@ class ToolRun:
                 raise
             except Exception as error:  # noqa: BLE001 - the tool boundary: any failure is an answer for the model
                 context.leave()
+                context.drop()
                 if await self._failed(error, last=last):
                     return None
                 continue
-            works = context.leave()
+            works, written = context.leave(), context.written()
             if isinstance(raced, Won):
-                return await self._returned(raced.value, works)
+                try:
+                    return await self._returned(raced.value, works, written)
+                finally:
+                    context.drop()
+            context.drop()
             context.cancellation.cancel("the call was stopped")
             return await self._left(raced, limit)
         return None
@@ -279,22 +304,26 @@ class ToolRun:
         except SystemExit as leaving:
             raise RuntimeError(f"the handler tried to end the process ({leaving})") from leaving
 
-    async def _returned(self, value: Any, works: tuple[OnCommit, ...] = ()) -> None:
+    async def _returned(self, value: Any, works: tuple[OnCommit, ...] = (), written: tuple[Written, ...] = ()) -> None:
         if isinstance(value, InputNeeded):
-            if works:
-                both = UsageError(f"{self.name} asked a person and used on_commit; it can have only one of them")
+            if works or written:
+                what = "used on_commit" if works else "wrote to notes or the todo list"
+                both = UsageError(f"{self.name} asked a person and {what}; it can have only one of them")
                 await self._failed(both, last=True)
                 return None
             return await self.ask(value)
         status: ResultStatus = "finished"
         data: Any = None
         if isinstance(value, ToolHandlerResult):
-            status, value, data = "finished" if value.ok else "failed", value.content, as_data(value.data)
+            status, value, data = "finished" if value.ok else "failed", value.content, value.data
         try:
-            return await self.answer(status, as_content(value), data=data, works=works)
+            await self.answer(status, as_content(value), data=data, also=written, works=works)
         except OnCommitError as error:
             await self._failed(error, last=True)
-            return None
+        else:
+            if written:
+                session_lists.announce(self.run_context, written)
+        return None
 
     async def _failed(self, error: Exception, *, last: bool) -> bool:
         """The handler raised; False when a hook wants it called once more."""
@@ -373,7 +402,7 @@ class ToolRun:
         content: Any,
         *,
         data: Any = None,
-        also: list[Record] | None = None,
+        also: Sequence[Record] = (),
         works: tuple[OnCommit, ...] = (),
     ) -> None:
         """Makes the result durable, cut to its limit, after the hooks saw it.
@@ -404,9 +433,15 @@ class ToolRun:
         limit = (self.tool.output_limit if self.tool is not None else None) or run.kernel.config.tool_output_limit
         content, artifact_id = await within_limit(run.kernel, run.session_id, content, limit)
         finished = ToolFinished(
-            self.call.call.id, self.name, status, content, data=data, key=self.key, artifact_id=artifact_id
+            self.call.call.id,
+            self.name,
+            status,
+            content,
+            data=await kept_data(run.kernel, run.session_id, data),
+            key=self.key,
+            artifact_id=artifact_id,
         )
-        records = [*self._riders(), *(also or ()), finished]
+        records = [*self._riders(), *also, finished]
         if works:
             await run.journal.alone(records, RunInside(self.call.call.id, works))
         else:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from .event_types import AgentEventType as AgentEventType
+from .notes import TodoItem
 from .records import Interaction, Outcome
 from .usage import Usage
 
@@ -74,6 +75,15 @@ class LLMRetryAttempted(Struct, frozen=True, tag="llm_retry_attempted"):
     error_code: str
     error_message: str
     next_sleep_s: float
+
+
+class ModelFallback(Struct, frozen=True, tag="model_fallback"):
+    """A model gave up and the next one of the chain is asked, for the rest of the send."""
+
+    from_model: str
+    to_model: str
+    error_code: str
+    error_message: str
 
 
 class LLMDegraded(Struct, frozen=True, tag="llm_degraded"):
@@ -170,6 +180,33 @@ class FoldStatus(Struct, frozen=True, tag="fold_status"):
     after_tokens: int | None = None
 
 
+class MemoryRecalled(Struct, frozen=True, tag="memory_recalled"):
+    """Memory was asked for a send."""
+
+    returned: int
+    """Memories that providers answered."""
+    injected: int
+    """Those that the model is shown, after hooks and the budget."""
+    budget_tokens: int
+
+
+class MemoryFailed(Struct, frozen=True, tag="memory_failed"):
+    """A provider of memory raised, answered in another shape or took too long; the session goes on without."""
+
+    phase: str
+    """"recall" | "remember"."""
+    error_type: str
+    error_message: str
+
+
+class TodoUpdated(Struct, frozen=True, tag="todo_updated"):
+    """A todo list was stored."""
+
+    items: tuple[TodoItem, ...]
+    counts: dict[str, int]
+    """How many have each status; one that no item has is left out."""
+
+
 class InboxQueued(Struct, frozen=True, tag="inbox_queued"):
     """An item waits for the session."""
 
@@ -204,6 +241,7 @@ EventData: TypeAlias = (
     | LLMCallStarted
     | LLMCallCompleted
     | LLMRetryAttempted
+    | ModelFallback
     | LLMDegraded
     | AttemptDiscarded
     | StreamDelta
@@ -216,6 +254,9 @@ EventData: TypeAlias = (
     | UsageUpdated
     | StatusChanged
     | FoldStatus
+    | MemoryRecalled
+    | MemoryFailed
+    | TodoUpdated
     | InboxQueued
     | InboxDelivered
     | InputRequested

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .ambient import Ambient, RealAmbient
     from .artifact import Artifact, ArtifactStore
     from .cancellation import CancellationToken
+    from .history import HistoryPiece, SessionHistory
     from .hook import HookContext
     from .hook_points import HookDirective, HookPoint
     from .ledger import BudgetAccount, Ledger
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .store_admin import SessionStore, StoreAdmin
     from .store_transfer import StoreTransfer
     from .store_upkeep import StoreUpkeep
-    from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
+    from .tool import InputNeeded, OutputSlice, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
     from .transaction_work import OnCommit, TransactionCursor, TransactionHost
     from .wake_source import WakeSource
 
@@ -43,6 +44,7 @@ _HOME = {
     "CancellationToken": "cancellation",
     "ForkPoint": "store",
     "Head": "store",
+    "HistoryPiece": "history",
     "HookContext": "hook",
     "HookDirective": "hook_points",
     "HookPoint": "hook_points",
@@ -63,6 +65,7 @@ _HOME = {
     "NoteBook": "note_book",
     "OnCommit": "transaction_work",
     "Prices": "prices",
+    "OutputSlice": "tool",
     "PromptProblem": "prompt_source",
     "PromptSections": "prompt_source",
     "PromptSource": "prompt_source",
@@ -72,6 +75,7 @@ _HOME = {
     "SealedStore": "sealing",
     "SealingKeys": "sealing",
     "SessionLists": "note_book",
+    "SessionHistory": "history",
     "SessionQuery": "store",
     "SessionStore": "store_admin",
     "Settling": "settling",
@@ -102,6 +106,7 @@ __all__ = [
     "CancellationToken",
     "ForkPoint",
     "Head",
+    "HistoryPiece",
     "HookContext",
     "HookDirective",
     "HookPoint",
@@ -121,6 +126,7 @@ __all__ = [
     "NewSession",
     "NoteBook",
     "OnCommit",
+    "OutputSlice",
     "Prices",
     "PromptProblem",
     "PromptSections",
@@ -130,6 +136,7 @@ __all__ = [
     "SchemaPolicy",
     "SealedStore",
     "SealingKeys",
+    "SessionHistory",
     "SessionLists",
     "SessionQuery",
     "SessionStore",

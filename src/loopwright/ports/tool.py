@@ -44,6 +44,19 @@ class InputNeeded(Struct, frozen=True):
     metadata: dict[str, Any] = field(default_factory=lambda: {})
 
 
+class OutputSlice(Struct, frozen=True):
+    """A part of a stored output, in whole characters."""
+
+    text: str
+    """"" past the end."""
+    start: int
+    """Byte of its first character, from 0."""
+    end: int
+    """Where the next part begins; equal to `size` when nothing is left."""
+    size: int
+    """Bytes of the whole output in UTF-8."""
+
+
 class ToolContext(Protocol):
     """What a handler may know and do; a handler gets it by declaring a parameter annotated with it."""
 
@@ -87,8 +100,13 @@ class ToolContext(Protocol):
         """What was said earlier in the session, folded or not."""
         ...
 
-    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
-        """Characters of a stored tool output of this session; "" past its end; `ToolFailure` for an unknown id."""
+    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
+        """The characters in `limit` bytes from byte `offset` of a stored tool output of this session.
+
+        Only those bytes are read, whatever the size of the output. An offset inside a character counts as its first byte,
+        and there is at least one character until the end: parts that each begin at the `end` of the last are the whole.
+        Raises: `ToolFailure` for an unknown id, for one of another session, and for what is no text.
+        """
         ...
 
     def on_commit(self, fn: OnCommit) -> None:
@@ -127,6 +145,9 @@ Reconcile: TypeAlias = Callable[
 ]
 """Asks the outside world what became of a call: its result, or None when that cannot be known."""
 
+Project: TypeAlias = Callable[[dict[str, Any], str | None], str | dict[str, Any]]
+"""From a call's arguments and the text of its result (None: there is none) to a short account of it. Pure and quick."""
+
 
 class ToolDefinition(Struct, frozen=True, kw_only=True):
     """One tool: what the model sees and how it is run."""
@@ -146,8 +167,8 @@ class ToolDefinition(Struct, frozen=True, kw_only=True):
     output_limit: int | None = None
     """Characters the model sees of one result; None: the loop's `tool_output_limit`."""
     reconcile: Reconcile | None = None
-    project: Callable[[dict[str, Any], str | None], str | dict[str, Any]] | None = None
-    """A terse account of one call for projected windows."""
+    project: Project | None = None
+    """A terse account of one call for projected windows; None leaves it to the representation."""
 
     @property
     def spec(self) -> ToolSpec:

@@ -12,7 +12,7 @@ import base64
 import hashlib
 from collections.abc import Iterable, Sequence
 
-from ..core.words import Ranking, terms_of
+from ..core.words import WordRanking, terms_of
 from ..ports.memory_index import MAX_MEMORIES, MemoryEntry, MemoryHit
 
 
@@ -34,7 +34,7 @@ def namespace_name(namespace: str) -> str:
 
 def ranked(terms: Sequence[str], entries: Iterable[MemoryEntry], limit: int) -> list[MemoryHit]:
     """Those of `entries` with any of `terms`, best first, the newest first among equals."""
-    ranking: Ranking[MemoryEntry] = Ranking(terms)
+    ranking: WordRanking[MemoryEntry] = WordRanking(terms)
     for entry in entries:
         ranking.add(entry, entry.text)
     hits = [MemoryHit(entry, score) for entry, score in ranking.scores()]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from ..core.recall import RECALL_FOLDED, RECALL_SEND
+from ..core.recall_rules import RECALL_FOLDED, RECALL_SEND
 from ..model.errors import ConfigError
 from ..ports.shell import ShellBackend
 from ..ports.skill_source import SkillSource
@@ -23,7 +23,8 @@ from .glob import glob_tool
 from .grep import grep_tool
 from .load_skill import load_skill_tool
 from .note import note_tool
-from .read_file import read_file_tool, read_output_tool
+from .read_file import read_file_tool
+from .read_output import read_output_tool
 from .recall import recall_folded_tool, recall_send_tool
 from .registry import ToolRegistry
 from .shell import bash_tool

@@ -1,7 +1,7 @@
 """The tools that bring earlier parts of a conversation back, word for word.
 
 Owns: `recall_send`, `recall_folded`, how pieces are shown, and the source that adds them to a host's tools.
-Must not know: journals (`engine/history.py`), what fits a query (`core/recall.py`).
+Must not know: journals (`engine/past_sends.py`), what fits a query (`core/recall_rules.py`).
 Every line of what is quoted begins with "| ", so no quoted text can look like a line of ours.
 """
 
@@ -12,14 +12,14 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from ..core.recall import RECALL_FOLDED, RECALL_SEND, first_place
+from ..core.recall_rules import RECALL_FOLDED, RECALL_SEND, first_place
 from ..model.call_errors import ToolFailure
 from ..ports.history import HistoryPiece
 from ..ports.tool import ToolContext, ToolDefinition, ToolSource
 from ..prompts import prompt
 from .decorator import tool
 from .descriptions import description_of
-from .read_file import read_output_tool
+from .read_output import read_output_tool
 from .registry import ToolRegistry
 
 PIECE_CHARS = 2_000

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loopwright.core.words import MAX_QUERY_TERMS, query_terms, terms_of
 from loopwright.ports.memory_index import MAX_MEMORIES, MemoryEntry
 from loopwright.stores.memory import MemoryStore
-from loopwright.core.words import MAX_QUERY_TERMS, query_terms, terms_of
 from loopwright.stores.search_terms import index_text, ranked, word_name
 from loopwright.stores.sqlite import SqliteStore
 from loopwright.testing.store_memory_promises import memory

@@ -1,14 +1,14 @@
 """Reading what was said earlier in a session, for the tools that recall it.
 
-Owns: paging through the journal. Must not know: what fits a query (`core/recall.py`), how it is shown (`tools/recall.py`).
-Read next: `core/recall.py`.
+Owns: paging through the journal. Must not know: what fits a query (`core/recall_rules.py`), how it is shown (`tools/recall.py`).
+Read next: `core/recall_rules.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from ..core.recall import SPOKEN, Hidden, Search, Telling
+from ..core.recall_rules import SPOKEN, HiddenPart, RecallSearch, SendTelling
 from ..core.state import State
 from ..core.window import is_projected
 from ..model.call_errors import ToolFailure
@@ -37,7 +37,7 @@ class JournalHistory:
         """What was said in one send."""
         if label not in await self._labels(label, label + 1):
             raise await self._unknown(label)
-        telling = Telling()
+        telling = SendTelling()
         async for rows in self._pages(label, self._state.position):
             ends = next((n for n, row in enumerate(rows) if row.kind == "send_started" and row.position != label), None)
             for piece in _told(telling, rows[:ends]):
@@ -56,7 +56,7 @@ class JournalHistory:
         end = self._state.position
         if not hidden.projected and not hidden.rounds:
             end = min(hidden.through, end)
-        search, telling = Search(query), Telling()
+        search, telling = RecallSearch(query), SendTelling()
 
         def look(pieces: Sequence[HistoryPiece]) -> None:
             for piece in pieces:
@@ -86,14 +86,14 @@ class JournalHistory:
                     break
         return [found[place] for place in places if place in found]
 
-    async def _hidden(self) -> Hidden:
+    async def _hidden(self) -> HiddenPart:
         context, send = self._state.facts.context, self._state.facts.send
         through, rounds = 0 if context is None else context.through, 0
         if through:
             async for rows in self._pages(through, self._state.position):
                 folds = [_decoded(row) for row in rows if row.kind == "fold_made"]
                 rounds += sum([one.rounds for one in folds if isinstance(one, FoldMade) and one.through == through])
-        return Hidden(through, rounds, is_projected(self._state), 0 if send is None else send.position)
+        return HiddenPart(through, rounds, is_projected(self._state), 0 if send is None else send.position)
 
     async def _unknown(self, label: int) -> ToolFailure:
         known = await self._labels(0, self._state.position)
@@ -123,7 +123,7 @@ class JournalHistory:
             start = rows[-1].position + 1
 
 
-def _told(telling: Telling, rows: Sequence[StoredRecord]) -> list[HistoryPiece]:
+def _told(telling: SendTelling, rows: Sequence[StoredRecord]) -> list[HistoryPiece]:
     made: list[HistoryPiece] = []
     for row in rows:
         if row.kind == "send_started":

@@ -1,7 +1,7 @@
 """What of a journal can be recalled: the pieces of a send, which of them the window does not show, which fit a query.
 
 Owns: these rules. Must not know: stores, tools, how much of a piece is shown.
-Read next: `engine/history.py`, `words.py`.
+Read next: `engine/past_sends.py`, `words.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 from ..model.messages import FilePart, ImagePart, TextPart, ToolCall
 from ..model.records import AssistantMessageAdded, Record, ToolFinished, UserMessageAdded
 from ..ports.history import HistoryPiece
-from .words import Ranking, plain, query_terms
+from .words import WordRanking, plain, query_terms
 
 RECALL_SEND, RECALL_FOLDED = "recall_send", "recall_folded"
 """What these tools were asked and gave is in the journal twice: their calls and results are not searched."""
@@ -26,7 +26,7 @@ _FROM_PEOPLE = frozenset({"send", "inbox"})
 _WELL = frozenset({"finished", "answered"})
 
 
-class Telling:
+class SendTelling:
     """Turns the records of one send after the other into pieces; each result comes right behind its call.
 
     An object because records come in pages. `rest` is asked for after the last record.
@@ -81,7 +81,7 @@ class Telling:
         return HistoryPiece(self._label, self._part, who, text, artifact_id, self._replies, own)
 
 
-class Hidden(Struct, frozen=True):
+class HiddenPart(Struct, frozen=True):
     """Which pieces of a session the window does not show verbatim."""
 
     through: int
@@ -100,13 +100,13 @@ class Hidden(Struct, frozen=True):
         return piece.label == self.through and piece.is_own and 0 < piece.reply <= self.rounds
 
 
-class Search:
+class RecallSearch:
     """Which pieces fit a query, as (label, part); keeps no text. An object because pieces come in pages."""
 
     def __init__(self, query: str) -> None:
         self._terms = query_terms(query)
         self._literal = query.strip().casefold()
-        self._ranking: Ranking[tuple[int, int]] = Ranking(self._terms)
+        self._ranking: WordRanking[tuple[int, int]] = WordRanking(self._terms)
         self._plain: list[tuple[int, int]] = []
 
     def look(self, piece: HistoryPiece) -> None:
