@@ -7,6 +7,7 @@ Read next: `loop.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from .config import AgentLoopConfig, has_cost_budget
 from .core.decide import FoldPolicy
 from .late import Late
 from .model.errors import ConfigError
+from .model.notes import NotesPolicy
 from .model.specs import StructuredOutputSpec
 from .ports.prices import Prices
 from .ports.tool import NoTools, ToolDefinition, ToolSource
@@ -22,20 +24,25 @@ from .ports.tool import NoTools, ToolDefinition, ToolSource
 if TYPE_CHECKING:
     from .core import window as windows
     from .engine import context_parts as parts
+    from .engine import model_chain
     from .engine.context_parts import ContextParts
+    from .engine.model_chain import ModelChain
     from .ports.fold import FoldStrategy
+    from .ports.llm import LLMService
     from .ports.memory import MemoryProvider
     from .ports.representation import Representation
     from .tools import recall, registry, signature, validation
-    from .transports import published_prices
+    from .transports import published_prices, service_factory
 else:
     windows = Late("loopwright.core.window")
     parts = Late("loopwright.engine.context_parts")
+    model_chain = Late("loopwright.engine.model_chain")
     recall = Late("loopwright.tools.recall")
     registry = Late("loopwright.tools.registry")
     signature = Late("loopwright.tools.signature")
     validation = Late("loopwright.tools.validation")
     published_prices = Late("loopwright.transports.published_prices")
+    service_factory = Late("loopwright.transports.service_factory")
 
 OutputSchema = StructuredOutputSpec | dict[str, Any] | type
 
@@ -126,7 +133,7 @@ def fold_policy(fold: FoldStrategy | None, config: AgentLoopConfig, *, remembers
         raise ConfigError(
             f"memory_budget_tokens ({memory}) must be less than context_budget_tokens ({budget}), which it is a part of"
         )
-    policy = FoldPolicy(reserved_tokens=memory, notes_chars=config.notes.inject_max_chars)
+    policy = FoldPolicy(reserved_tokens=memory, notes_chars=(config.notes or NotesPolicy()).inject_max_chars)
     return policy if fold is None else _wanted_by(fold, policy)
 
 
@@ -169,10 +176,10 @@ def context_parts(**given: Any) -> ContextParts | None:
     return parts.ContextParts(**given)
 
 
-def _providers(memory: Any) -> tuple[MemoryProvider, ...]:
+def _providers(memory: MemoryProvider | Sequence[MemoryProvider] | None) -> tuple[MemoryProvider, ...]:
     if memory is None:
         return ()
-    return tuple(memory) if isinstance(memory, list | tuple) else (memory,)
+    return tuple(memory) if isinstance(memory, Sequence) else (memory,)
 
 
 _MEMBERS = {
@@ -182,3 +189,24 @@ _MEMBERS = {
     "prompt_source": ("sections",),
 }
 """What each part must have."""
+
+
+def chain_of_models(first: LLMService, others: Sequence[str | LLMService]) -> ModelChain:
+    """The models in their order. Raises: `ConfigError` for a model string that cannot be opened."""
+    if isinstance(others, str):
+        raise ConfigError("fallbacks must be a list of models, not one text")
+    chain: list[LLMService | model_chain.ClosedModel] = []
+    for other in others:
+        if not isinstance(other, str):
+            chain.append(_usable(other))
+            continue
+        config = service_factory.config_of_model(other)
+        opened = partial(service_factory.create_llm_service_from_config, config)
+        chain.append(model_chain.ClosedModel(other, opened))
+    return model_chain.ModelChain(first, chain)
+
+
+def _usable(service: LLMService) -> LLMService:
+    if not (hasattr(service, "complete") or hasattr(service, "stream")):
+        raise ConfigError("fallbacks must be 'provider:model' or objects with complete() or stream()")
+    return service

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from .config import AgentLoopConfig, WorkerSettings, has_cost_budget
@@ -42,9 +41,8 @@ if TYPE_CHECKING:
     from . import forms
     from .context import summary_fold
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, draining, epochs, folding, forking, model_chain, recovery, watching, worker
+    from .engine import answers, draining, epochs, folding, forking, recovery, watching, worker
     from .engine.answers import Answers
-    from .engine.model_chain import ModelChain
     from .engine.recovery import Recovered
     from .engine.worker import SessionNews, WorkDone
     from .forms import OutputSchema
@@ -66,7 +64,6 @@ else:
     epochs = Late("loopwright.engine.epochs")
     folding = Late("loopwright.engine.folding")
     forking = Late("loopwright.engine.forking")
-    model_chain = Late("loopwright.engine.model_chain")
     recovery = Late("loopwright.engine.recovery")
     watching = Late("loopwright.engine.watching")
     worker = Late("loopwright.engine.worker")
@@ -111,8 +108,8 @@ class StatefulAgentLoop(SessionReading):
         `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`. `fallbacks`: models
         of the same kinds that are asked in this order when the one before gives up, each opened when it is first needed.
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
-        `tools`: functions, definitions or a registry; with a context budget or a representation that is not verbatim,
-        `recall_send`, `recall_folded` and `read_output` come behind them where the host has none of that name. `representation`: how finished sends are shown, by default verbatim.
+        `tools`: functions, definitions or a registry; `recall_send`, `recall_folded` and `read_output` come behind them where
+        a context budget or `representation` (how finished sends are shown, by default verbatim) leaves things out.
         `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `prompt_source`: what of the
         instructions stands in files (`PromptFiles`). `memory`: what is recalled for a send and told of its end (`StoreMemory`);
         one provider or several. `ambient`: clock, ids and randomness, for tests.
@@ -125,7 +122,9 @@ class StatefulAgentLoop(SessionReading):
             raise ConfigError("pass dsn or store, not both")
         self._owned_store = store is None
         self._owned_llm = isinstance(llm, str)
-        service = service_factory.create_llm_service(llm) if isinstance(llm, str) else _usable_model("llm", llm)
+        if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
+            raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
+        service = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
         settings = config or AgentLoopConfig()
         given = {"representation": representation, "fold": fold, "prompt_source": prompt_source, "memory": memory}
         context = None if all(part is None for part in given.values()) else forms.context_parts(**given)
@@ -142,7 +141,7 @@ class StatefulAgentLoop(SessionReading):
         self._kernel = Kernel(
             store=self._store,
             llm=service,
-            chain=_chain(service, fallbacks) if fallbacks else None,
+            chain=forms.chain_of_models(service, fallbacks) if fallbacks else None,
             tools=source,
             config=settings,
             hooks=hooks or AgentHooks(),
@@ -152,9 +151,9 @@ class StatefulAgentLoop(SessionReading):
                 max_continuations=settings.max_continuations,
                 max_corrections=settings.max_corrections,
                 validate=_validate,
-                fold=FoldPolicy(notes_chars=settings.notes.inject_max_chars)
-                if context is None
-                else forms.fold_policy(fold, settings, remembers=bool(context.memory)),
+                fold=FoldPolicy()
+                if context is None and settings.notes is None
+                else forms.fold_policy(fold, settings, remembers=context is not None and bool(context.memory)),
             ),
             context=context,
             own_fold=_own_fold,
@@ -471,27 +470,6 @@ class StatefulAgentLoop(SessionReading):
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Runs one coroutine to its end from code without an event loop: open a loop, send and close it inside of it."""
     return asyncio.run(work)
-
-
-def _chain(first: LLMService, others: Sequence[str | LLMService]) -> ModelChain:
-    """The models in their order. Raises: `ConfigError` for a model string that cannot be opened."""
-    if isinstance(others, str):
-        raise ConfigError("fallbacks must be a list of models, not one text")
-    chain: list[LLMService | model_chain.ClosedModel] = []
-    for other in others:
-        if not isinstance(other, str):
-            chain.append(_usable_model("fallbacks", other))
-            continue
-        config = service_factory.config_of_model(other)
-        opened = partial(service_factory.create_llm_service_from_config, config)
-        chain.append(model_chain.ClosedModel(other, opened))
-    return model_chain.ModelChain(first, chain)
-
-
-def _usable_model(where: str, service: LLMService) -> LLMService:
-    if not (hasattr(service, "complete") or hasattr(service, "stream")):
-        raise ConfigError(f"{where} must be 'provider:model' or an object with complete() or stream()")
-    return service
 
 
 def _source_of_stop(stop: Stop) -> Stop:

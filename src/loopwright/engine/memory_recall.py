@@ -80,10 +80,11 @@ async def _asked(run: RunContext, provider: MemoryProvider, window: Sequence[Mes
 
 def _texts(found: Any, budget: int) -> Sequence[str]:
     """The texts of an answer, bounded, with characters that any request can carry. Raises: `TypeError` for another shape."""
+    whole = found  # of which the check below would say half a type
     if not isinstance(found, Sequence) or isinstance(found, str | bytes):
         raise TypeError(f"recall() must answer a sequence of RecalledMemory, not {type(found).__name__}")
     texts: list[str] = []
-    for one in found[:MOST]:
+    for one in whole[:MOST]:
         if not isinstance(one, RecalledMemory) or not isinstance(one.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"recall() must answer RecalledMemory with a text, not {type(one).__name__}")
         if text := _carried(one.text, budget).strip():

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeAlias
 
+from ..config import AgentLoopConfig
 from ..core.context_state import ContextFacts
 from ..core.note_rules import NoteChange, with_change
 from ..model.context_records import NoteWritten, TodoWritten
@@ -62,7 +63,7 @@ class _Notes:
 
     @property
     def policy(self) -> NotesPolicy:
-        return self._draft.run.kernel.config.notes
+        return policy_of(self._draft.run.kernel.config)
 
     def all(self) -> tuple[Note, ...]:
         notes = self._draft.facts().notes
@@ -97,3 +98,8 @@ def announce(run: RunContext, written: tuple[Written, ...]) -> None:
             run.emit(
                 AgentEventType.TODO_UPDATED, record.items, {str(status): count for status, count in counts.items()}
             )
+
+
+def policy_of(config: AgentLoopConfig) -> NotesPolicy:
+    """The bounds of notes that a loop keeps."""
+    return config.notes or NotesPolicy()

@@ -14,6 +14,7 @@ from ..core.request_tail import notes_room, tail
 from ..late import Late
 from ..ports.llm import LLMRequest
 from .running import RunContext
+from .session_lists import policy_of
 
 if TYPE_CHECKING:
     from . import memory_recall
@@ -28,7 +29,7 @@ async def with_tail(run: RunContext, request: LLMRequest) -> LLMRequest:
     """
     context, facts = run.kernel.context, run.state.facts.context
     recalled = await memory_recall.recalled(run) if context is not None and context.memory else ()
-    room = notes_room(run.kernel.config.notes.inject_max_chars, run.send.start.context_budget_tokens)
+    room = notes_room(policy_of(run.kernel.config).inject_max_chars, run.send.start.context_budget_tokens)
     behind = tail(recalled, () if facts is None else facts.notes, () if facts is None else facts.todo, room)
     if not behind:
         return request
