@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.scenario.conftest import Stage, asked, said
-from tests.scenario.test_recall import Short, Terse, answers
+from tests.scenario.rooms import Short, Terse, answers, look
 
-from loopwright import run_sync, tool
+from loopwright import run_sync
 from loopwright.core.pairing import problem
 from loopwright.engine.actor import ACTORS
 from loopwright.model.context_records import FoldMade
@@ -25,12 +25,6 @@ from loopwright.testing.crash_points import ProcessStopped
 MARK = re.compile(r"zq\d+e")
 STEPS = st.lists(st.sampled_from(["send", "send", "long", "fold", "reopen", "fork", "killed"]), min_size=4, max_size=14)
 KILLS = ("tool.after:look", "commit.before:tool_finished", "commit.after:assistant_message_added")
-
-
-@tool(effect="pure")
-async def look(where: str) -> str:
-    """Looks."""
-    return f"seen {where} {'x' * 300}"
 
 
 class Marking:
