@@ -108,8 +108,8 @@ class StatefulAgentLoop(SessionReading):
         `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`. `fallbacks`: models
         of the same kinds that are asked in this order when the one before gives up, each opened when it is first needed.
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
-        `tools`: functions, definitions or a registry; `recall_send`, `recall_folded` and `read_output` come behind them where
-        a context budget or `representation` (how finished sends are shown, by default verbatim) leaves things out.
+        `tools`: functions, definitions or a registry; `recall_send` and `recall_folded` come behind them where a context
+        budget or `representation` (how finished sends are shown, by default verbatim) leaves things out.
         `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `prompt_source`: what of the
         instructions stands in files (`PromptFiles`). `memory`: what is recalled for a send and told of its end (`StoreMemory`);
         one provider or several. `ambient`: clock, ids and randomness, for tests.

@@ -23,6 +23,7 @@ from loopwright import (
 from loopwright.context.agentic_fold import AgenticFold
 from loopwright.context.projected import ProjectedRepresentation
 from loopwright.context.summary_fold import LLMSummaryFold
+from loopwright.core.estimate import tool_tokens
 from loopwright.core.pairing import problem
 from loopwright.core.state import State, apply
 from loopwright.core.window import tokens_of
@@ -33,6 +34,7 @@ from loopwright.model.usage import Usage
 from loopwright.ports.fold import FoldDesk, FoldResult, FoldTask
 from loopwright.ports.hook import FoldContext
 from loopwright.testing import calls
+from loopwright.tools.recall import recall_folded_tool, recall_send_tool
 
 LONG = "word " * 80
 """About a hundred tokens."""
@@ -70,8 +72,15 @@ async def talked(loop: Any, sid: str, count: int) -> None:
         assert (await loop.send(f"{n}: {LONG}", session_id=sid)).ok
 
 
+RECALL_TOKENS = sum(tool_tokens(made().spec) for made in (recall_send_tool, recall_folded_tool))
+"""Estimated, of the tools that come with a context budget."""
+
+
 def stage_of(stage: Stage, fold: Any, *, budget: int | None, answers: int = 50, **options: Any) -> Any:
-    """A loop whose model answers whatever it is asked, its listener, and the requests of the conversation."""
+    """A loop whose model answers whatever it is asked, its listener, and the requests of the conversation.
+
+    `budget`: for all but the tools that come with one.
+    """
     listener, requests = Listener(), []
 
     class Model:
@@ -86,7 +95,8 @@ def stage_of(stage: Stage, fold: Any, *, budget: int | None, answers: int = 50, 
     bus = AgentEventBus()
     bus.subscribe(listener)
     options.setdefault("llm", Model())
-    loop = stage.loop(fold=fold, context_budget_tokens=budget, event_bus=bus, **options)
+    room = None if budget is None else budget + RECALL_TOKENS
+    loop = stage.loop(fold=fold, context_budget_tokens=room, event_bus=bus, **options)
     return loop, listener, requests
 
 
@@ -128,7 +138,7 @@ async def test_no_request_is_over_the_budget_and_every_window_has_one_note_at_mo
     for request in requests:
         assert tokens_of(request.messages) <= 1_000
         assert sum("<conversation_so_far>" in text for text in texts(request.messages)) <= 1
-    assert len(await loop.get_messages(sid)) == 60, "all of it can still be read"
+    assert len(await loop.get_messages(sid, include_compacted=True)) == 60, "all of it can still be read"
 
 
 async def test_the_last_sends_stay_word_for_word(stage: Stage) -> None:
@@ -164,7 +174,7 @@ async def test_a_send_that_outgrows_the_budget_folds_its_older_rounds_as_whole_g
         (part,) = task.parts
         assert problem(part.messages) is None
         assert {type(message) for message in part.messages} == {AssistantMessage, ToolResultMessage}
-    assert len(await loop.get_messages(sid)) == 26
+    assert len(await loop.get_messages(sid, include_compacted=True)) == 26
 
 
 async def test_an_overflow_is_answered_by_one_fold_and_one_retry(stage: Stage) -> None:
@@ -459,7 +469,7 @@ async def test_every_representation_composes_with_every_fold(stage: Stage, shown
     for request in talks:
         assert tokens_of(request.messages) <= 1_500
         assert sum("<conversation_so_far>" in text for text in texts(request.messages)) <= 1
-    assert len(await loop.get_messages(sid)) == 80
+    assert len(await loop.get_messages(sid, include_compacted=True)) == 80
 
 
 def calls_of(name: str, arguments: str) -> list[ToolCall]:

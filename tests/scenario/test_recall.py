@@ -131,8 +131,8 @@ async def test_quoted_text_cannot_look_like_a_line_of_ours(stage: Stage) -> None
         assert all(line.startswith(tuple(f"#{one}" for one in known)) for line in ours), ours
 
 
-async def test_a_long_result_is_shown_in_parts_and_names_its_stored_output(stage: Stage) -> None:
-    whole = "".join(f"line {n}\n" for n in range(3000))
+async def test_a_result_of_any_length_is_read_to_its_end_in_answers_of_a_bounded_length(stage: Stage) -> None:
+    whole = "".join(f"line {n} ä\n" for n in range(3000))
 
     @tool(effect="pure")
     async def dump() -> str:
@@ -145,15 +145,28 @@ async def test_a_long_result_is_shown_in_parts_and_names_its_stored_output(stage
     await loop.send("on", session_id=sid)
     assert await loop.fold(sid)
     (label, _) = await labels(stage, loop, sid)
-    first, rest = await recalled(
-        stage, sid, ("recall_send", {"send": label}), ("recall_send", {"send": label, "part": 3, "offset": 2000})
-    )
-    assert f"recall_send(send={label}, part=3, offset=2000) goes on" in first
-    assert len(first) < 6_000
-    assert "left out" in rest
-    pointer = rest.rpartition("artifact_id='")[2].partition("'")[0]
-    (middle,) = await recalled(stage, sid, ("read_output", {"artifact_id": pointer, "offset": 10_000}))
-    assert "line 1500\n" in middle
+    offset, read = 0, ""
+    for _ in range(20):
+        (text,) = await recalled(stage, sid, ("recall_send", {"send": label, "part": 3, "offset": offset}))
+        assert len(text) < 20_000
+        lines = text.splitlines()
+        marks = [line[2:] for line in lines[2:] if line.startswith("| ")]
+        read += "\n".join(marks)
+        more = [line for line in lines if line.startswith("(recall_send(")]
+        if not more:
+            break
+        offset = int(more[0].partition("offset=")[2].partition(")")[0])
+    assert sum(f"line {n} ä" in read for n in range(3000)) > 2_990
+    assert "line 2999 ä" in read
+    (found,) = await recalled(stage, sid, ("recall_folded", {"query": "2999"}))
+    assert "line 2999 ä" in found
+    assert f"(recall_send(send={label}, part=3) shows all of it)" in found
+
+
+async def test_a_piece_is_read_no_further_than_its_end(stage: Stage) -> None:
+    _, sid, (first, *_) = await told(stage)
+    (text,) = await recalled(stage, sid, ("recall_send", {"send": first, "offset": 999}))
+    assert text.splitlines()[1:] == [f"#{first}, part 1, person:", "(nothing at offset 999: it ends at 21)"]
 
 
 async def test_a_send_of_many_calls_is_read_in_several_answers(stage: Stage) -> None:
@@ -230,13 +243,13 @@ async def test_the_tools_come_with_a_window_that_leaves_things_out_and_a_hosts_o
     assert plain.requests[1].tools == ()
     loop = stage.loop(llm=budgeted, tools=[look, own], context_budget_tokens=BUDGET)
     await loop.send("hi")
-    assert names(budgeted) == ["look", "recall_send", "recall_folded", "read_output"]
+    assert names(budgeted) == ["look", "recall_send", "recall_folded"]
     assert budgeted.requests[-1].tools[1].description == "The host's."
     await loop.send("hi", tools=["look", "recall_folded"])
     assert names(budgeted) == ["look", "recall_folded"]
     loop = stage.loop(llm=shown, representation=Terse())
     await loop.send("hi")
-    assert names(shown) == ["recall_send", "recall_folded", "read_output"]
+    assert names(shown) == ["recall_send", "recall_folded"]
     await loop.send("hi", tools=ToolRegistry.of(look))
     assert names(shown) == ["look"]
 

@@ -19,7 +19,6 @@ from ..ports.tool import ToolContext, ToolDefinition, ToolSource
 from ..prompts import prompt
 from .decorator import tool
 from .descriptions import description_of
-from .read_output import read_output_tool
 from .registry import ToolRegistry
 
 PIECE_CHARS = 2_000
@@ -47,7 +46,7 @@ def recall_send_tool() -> ToolDefinition:
         Args:
             send: The number that is shown for it, like #134.
             part: First piece to show, from 1.
-            offset: First character of that piece to show; only that piece is shown then.
+            offset: Where in that piece to go on; only that piece is shown then.
         """
         label = _label(send)
         lines = [prompt("recalled")]
@@ -57,12 +56,12 @@ def recall_send_tool() -> ToolDefinition:
             if last < part:
                 continue
             if offset:
-                lines += _shown(piece, offset, REST_CHARS)
+                lines += await _read(ctx, piece, offset, REST_CHARS)
                 break
             if room <= 0:
-                lines.append(f"(recall_send(send={label}, part={last}) goes on)")
+                lines.append(f"({_call(piece)} goes on)")
                 break
-            shown = _shown(piece, 0, PIECE_CHARS)
+            shown = await _read(ctx, piece, 0, PIECE_CHARS)
             lines += shown
             room -= sum(map(len, shown))
         if last < part:
@@ -102,19 +101,18 @@ def recall_folded_tool() -> ToolDefinition:
             return "\n".join([*lines, *[f"#{one.label}:\n{quoted(_beginning(one.text))}" for one in found]])
         each = max(min(PIECE_CHARS, ANSWER_CHARS // len(found)), _LEAST_CHARS)
         for piece in found:
-            start = max(first_place(piece.text, query) - each // 4, 0) if len(piece.text) > each else 0
-            lines += _shown(piece, start, each)
+            lines += _excerpt(piece, query, each)
         return "\n".join(lines)
 
     return recall_folded
 
 
 class RecallingTools:
-    """A host's tools and, behind them, those that a window with labels and pointers needs, where the host has none of that name."""
+    """A host's tools and, behind them, those that a window with labels needs, where the host has none of that name."""
 
     def __init__(self, tools: ToolSource) -> None:
         self._tools = tools
-        self._own = ToolRegistry.of(recall_send_tool(), recall_folded_tool(), read_output_tool())
+        self._own = ToolRegistry.of(recall_send_tool(), recall_folded_tool())
 
     def get(self, name: str) -> ToolDefinition | None:
         """The host's tool of this name, else ours, else None."""
@@ -136,22 +134,40 @@ def quoted(text: str) -> str:
     return "\n".join([f"| {line}" for line in text.splitlines()] or ["| "])
 
 
-def _shown(piece: HistoryPiece, start: int, limit: int) -> list[str]:
-    size = len(piece.text)
-    end = min(start + limit, size)
-    who = " ".join(piece.who.split())[:LISTED_CHARS]
-    lines = [f"#{piece.label}, part {piece.part}, {who}:"]
-    if start >= size > 0:
-        return [*lines, f"(nothing at offset {start}: it has {size} characters)"]
-    lines.append(quoted(piece.text[start:end]))
-    if start > 0 or end < size:
-        more = f"recall_send(send={piece.label}, part={piece.part}, offset={end if end < size else 0})"
-        lines.append(
-            f"(characters {start} to {end} of {size}; {more} {'goes on' if end < size else 'shows the beginning'})"
-        )
+async def _read(ctx: ToolContext, piece: HistoryPiece, offset: int, limit: int) -> list[str]:
+    """A piece from an offset on: characters of its text, or bytes of the stored output that it is the head and tail of."""
+    start, end, size = offset, min(offset + limit, len(piece.text)), len(piece.text)
+    text = piece.text[start:end]
     if piece.artifact_id is not None:
-        lines.append(f"(the whole output: read_output(artifact_id={piece.artifact_id!r}))")
+        try:
+            stored = await ctx.read_output(piece.artifact_id, offset=offset, limit=limit)
+            start, end, size, text = stored.start, stored.end, stored.size, stored.text
+        except ToolFailure as failure:
+            text = f"{text}\n({failure})"
+    if start >= size > 0:
+        return [_heading(piece), f"(nothing at offset {offset}: it ends at {size})"]
+    lines = [_heading(piece), quoted(text)]
+    if end < size:
+        lines.append(f"({_call(piece, end)} goes on; it ends at {size})")
     return lines
+
+
+def _excerpt(piece: HistoryPiece, query: str, limit: int) -> list[str]:
+    """A piece, or what stands around a word of the query in it."""
+    size = len(piece.text)
+    start = max(first_place(piece.text, query) - limit // 4, 0) if size > limit else 0
+    lines = [_heading(piece), quoted(piece.text[start : start + limit])]
+    if size > limit or piece.artifact_id is not None:
+        lines.append(f"({_call(piece)} shows all of it)")
+    return lines
+
+
+def _heading(piece: HistoryPiece) -> str:
+    return f"#{piece.label}, part {piece.part}, {' '.join(piece.who.split())[:LISTED_CHARS]}:"
+
+
+def _call(piece: HistoryPiece, offset: int = 0) -> str:
+    return f"{RECALL_SEND}(send={piece.label}, part={piece.part}{f', offset={offset}' if offset else ''})"
 
 
 def _beginning(text: str) -> str:
