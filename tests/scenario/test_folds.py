@@ -117,7 +117,7 @@ async def quiet(stage: Stage, loop: Any, sid: str, count: int) -> None:
 
 async def test_a_fold_is_made_in_the_background_when_the_window_comes_near_the_budget(stage: Stage) -> None:
     own = OwnFold()
-    loop, listener, requests = stage_of(stage, own, budget=1_200)
+    loop, listener, requests = stage_of(stage, own, budget=1_330)
     sid = await loop.new_session()
     await talked(loop, sid, 5)
     await quiet(stage, loop, sid, 1)

@@ -6,7 +6,8 @@ Read next: `core/recall_rules.py`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 
 from ..core.recall_rules import SPOKEN, HiddenPart, RecallSearch, SendTelling
 from ..core.state import State
@@ -64,7 +65,7 @@ class JournalHistory:
                     search.look(piece)
 
         async for rows in self._pages(low, end):
-            await in_thread(lambda rows=rows: look(_told(telling, rows)))
+            await in_thread(partial(_looked, telling, rows, look))
             if to_send is not None and rows[-1].position > to_send and _begins_after(rows, to_send):
                 break
         look(telling.rest())
@@ -131,6 +132,10 @@ def _told(telling: SendTelling, rows: Sequence[StoredRecord]) -> list[HistoryPie
         elif row.kind in SPOKEN:
             made += telling.told(_decoded(row))
     return made
+
+
+def _looked(telling: SendTelling, rows: Sequence[StoredRecord], look: Callable[[Sequence[HistoryPiece]], None]) -> None:
+    look(_told(telling, rows))
 
 
 def _decoded(row: StoredRecord) -> Record:
