@@ -51,7 +51,8 @@ async def main() -> None:
             await loop.send(f"Tell me about Town-{number}", session_id=session_id)
         print(guide.shown[0].splitlines()[3])
         print(*guide.shown[1].splitlines()[:1], *guide.shown[1].splitlines()[5:11], sep="\n")
-        print(len(guide.shown), "messages are shown,", len(await loop.get_messages(session_id)), "are kept")
+        kept = await loop.get_messages(session_id, include_compacted=True)
+        print(len(guide.shown), "messages are shown,", len(kept), "are kept")
 
 
 asyncio.run(main())

@@ -15,10 +15,12 @@ from loopwright import (
     LLMResponse,
     tool,
 )
+from loopwright.core.estimate import tool_tokens
 from loopwright.core.pairing import problem
 from loopwright.model.context_records import FoldFailed, FoldMade
 from loopwright.model.messages import as_messages
 from loopwright.ports.fold import FoldDesk, FoldResult, FoldTask
+from loopwright.tools.recall import recall_folded_tool, recall_send_tool
 
 LONG = "word " * 80
 """About a hundred tokens."""
@@ -53,7 +55,12 @@ def folds(listener: Listener) -> list[str]:
 
 async def talked(loop: Any, sid: str, count: int) -> None:
     for n in range(count):
-        assert (await loop.send(f"{n}: {LONG}", session_id=sid)).ok
+        result = await loop.send(f"{n}: {LONG}", session_id=sid)
+        assert result.ok, result.error
+
+
+RECALL_TOKENS = sum(tool_tokens(made().spec) for made in (recall_folded_tool, recall_send_tool))
+"""Estimated, of the tools that come with a context budget."""
 
 
 def stage_of(stage: Stage, fold: Any, *, budget: int | None, answers: int = 50, **options: Any) -> Any:
@@ -72,7 +79,8 @@ def stage_of(stage: Stage, fold: Any, *, budget: int | None, answers: int = 50, 
     bus = AgentEventBus()
     bus.subscribe(listener)
     options.setdefault("llm", Model())
-    loop = stage.loop(fold=fold, context_budget_tokens=budget, event_bus=bus, **options)
+    room = None if budget is None else budget + RECALL_TOKENS
+    loop = stage.loop(fold=fold, context_budget_tokens=room, event_bus=bus, **options)
     return loop, listener, requests
 
 

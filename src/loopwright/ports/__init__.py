@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .artifact import Artifact, ArtifactStore
     from .cancellation import CancellationToken
     from .fold import FoldDesk, FoldedPart, FoldResult, FoldStrategy, FoldTask
+    from .history import HistoryPiece, SessionHistory
     from .hook import HookContext
     from .hook_points import HookDirective, HookPoint
     from .ledger import BudgetAccount, Ledger
@@ -52,6 +53,7 @@ _HOME = {
     "FoldedPart": "fold",
     "ForkPoint": "store",
     "Head": "store",
+    "HistoryPiece": "history",
     "HookContext": "hook",
     "HookDirective": "hook_points",
     "HookPoint": "hook_points",
@@ -83,6 +85,7 @@ _HOME = {
     "SealedStore": "sealing",
     "SealingKeys": "sealing",
     "SessionLists": "note_book",
+    "SessionHistory": "history",
     "SessionQuery": "store",
     "SessionStore": "store_admin",
     "Settling": "settling",
@@ -120,6 +123,7 @@ __all__ = [
     "FoldedPart",
     "ForkPoint",
     "Head",
+    "HistoryPiece",
     "HookContext",
     "HookDirective",
     "HookPoint",
@@ -150,6 +154,7 @@ __all__ = [
     "SchemaPolicy",
     "SealedStore",
     "SealingKeys",
+    "SessionHistory",
     "SessionLists",
     "SessionQuery",
     "SessionStore",
