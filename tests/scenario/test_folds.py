@@ -222,7 +222,7 @@ async def test_what_a_fold_cost_is_part_of_send_and_session(stage: Stage) -> Non
     class Counted:
         async def complete(self, request: LLMRequest) -> LLMResponse:
             asked = as_messages(request.messages)
-            fixed = sum([tool_tokens(spec) for spec in request.tools])  # type: ignore[arg-type]
+            fixed = sum([tool_tokens(spec) for spec in request.tools])
             used = paid if asked[-1] == UserMessage("?") else Usage(tokens_of(asked) + fixed, 1, calls=1)
             spent.append(used)
             return LLMResponse(text="note", finish_reason="stop", usage=used, model="m")
@@ -230,7 +230,7 @@ async def test_what_a_fold_cost_is_part_of_send_and_session(stage: Stage) -> Non
         async def aclose(self) -> None:
             return
 
-    loop, _, _ = stage_of(stage, OwnFold(asks, keep=1, ratio=1.0), budget=530, llm=Counted())
+    loop, _, _ = stage_of(stage, OwnFold(asks, keep=1, ratio=1.0), budget=300, llm=Counted())
     sid = await loop.new_session()
     await talked(loop, sid, 2)
     result = await loop.send(LONG, session_id=sid)
