@@ -8,13 +8,15 @@ import pytest
 from tests.crash.agents import AGENTS, SESSION, calls_then_sums_up, one_send, open_session
 
 from loopwright import StatefulAgentLoop, ToolCall, ToolContext, UserMessage, tool
-from loopwright.model.context_records import NoteWritten
+from loopwright.model.context_records import FoldFailed, FoldMade, NoteWritten, SendProjected, TokensCalibrated
 from loopwright.model.errors import SessionExistsError
 from loopwright.model.messages import AssistantMessage
 from loopwright.model.records import (
     AssistantMessageAdded,
     Record,
     RunResumed,
+    SendStarted,
+    SessionCreated,
     ToolFinished,
     ToolStarted,
     UserMessageAdded,
@@ -186,6 +188,33 @@ def test_journals_that_mean_something_else_differ() -> None:
     assert canonical(one) != canonical(one[:-1])
     assert canonical(one) != canonical([*one[:-1], ToolFinished("y", "b", "failed", "ok")])
     assert canonical(one) != canonical([*one[:-1], ToolFinished("y", "b", "finished", "other")])
+
+
+def folded_journal(*, noise: bool, through: int = 1, said: str = "send") -> list[Record]:
+    """Two sends; the second folds the first. With noise their labels are other ones."""
+    failed = FoldFailed(error_code="fold.timed_out", message="too slow", trigger="ratio", usage=Usage(5, 1))
+    between: list[Record] = [failed, RunResumed("again", 1), TokensCalibrated("m", 2.0, 1)] if noise else []
+    starts = (1 if noise else 0) + 1, (4 if noise else 0) + 3
+    account = SendProjected(starts[0], "projected", 1, (UserMessage(f"<{said} label=#{starts[0]}>"),))
+    note = f"see #{starts[0]} and #{starts[1]}, order #99"
+    return [
+        SessionCreated("s", "agent"),
+        *([RunResumed("x", 1)] if noise else []),
+        SendStarted(index=1, max_rounds=3),
+        UserMessageAdded(UserMessage("go")),
+        *between,
+        SendStarted(index=2, max_rounds=3),
+        account,
+        FoldMade(through=starts[through], note=note, trigger="budget", tokens_before=9 if noise else 8, usage=Usage(1)),
+    ]
+
+
+def test_folds_and_accounts_mean_the_same_whatever_the_labels_of_their_sends() -> None:
+    one, other = folded_journal(noise=False), folded_journal(noise=True)
+    assert canonical(one) == canonical(other)
+    assert "see send-1 and send-2, order #99" in canonical(one)[-1]
+    assert canonical(one) != canonical(folded_journal(noise=False, through=0))
+    assert canonical(one) != canonical(folded_journal(noise=False, said="other"))
 
 
 # --- virtual time -------------------------------------------------------------------------------------------------------

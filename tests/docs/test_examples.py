@@ -42,6 +42,7 @@ SAYS = {
     ],
     "own_model": ["GOOD MORNING | 24 tokens"],
     "quickstart": ["completed | How is the weather in Porto?"],
+    "shared_budget": ["5 pages | 15 x budget_exceeded: budget.refused", "spent $0.0251, held $0.0000"],
     "skills": [
         "greeting: How we greet people. Use it before you greet anybody.",
         "completed | I read: Always say the name twice. Hello Ann, Ann!",
