@@ -7,7 +7,7 @@ Loaded with the first such record. Read next: `window.py`, `fold_plan.py`.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 import msgspec
@@ -79,8 +79,9 @@ def refusal(state: State, record: Record) -> str | None:
     if isinstance(record, PromptEpochStarted | SendProjected | FoldMade) and state.batch:
         return f"call {state.open_calls()[0].call.id!r} is not answered"
     if isinstance(record, FoldMade):
-        if record.after != of(state).through:
-            return f"the window was folded up to {of(state).through} meanwhile, not to {record.after}"
+        through = 0 if state.facts.context is None else state.facts.context.through
+        if record.after != through:
+            return f"the window was folded up to {through} meanwhile, not to {record.after}"
         if all(position != record.through for position, _ in state.spans):
             return f"no send of the window starts at {record.through}"
     return None
@@ -103,9 +104,11 @@ def _fold_made(state: State, record: FoldMade, at: float) -> None:
     facts.through = record.through
     facts.folds += 1
     facts.fold_failures = facts.fold_wait = 0
-    if state.facts.send is not None:
-        state.facts.send.overflow = ""
-        state.facts.send.refolded = True
+    if (send := state.facts.send) is not None:
+        if send.overflow:
+            send.extra_turn = True  # the round that was refused is tried again, it is not another one
+        send.overflow = ""
+        send.refolded = True
     _spent_on_fold(state, record.usage)
 
 
@@ -114,29 +117,23 @@ def _fold_heard(state: State, record: FoldMade, at: float) -> None:
     spans = state.spans
     first = bisect_left(spans, (record.through, 0))
     cut = spans[first][1] if first < len(spans) else len(state.messages)
-    gone = state.messages[:cut]
-    kept = state.messages[cut:]
-    asides = {place - cut for place in state.asides if place >= cut}
-    if record.rounds:
-        end = spans[first + 1][1] - cut if first + 1 < len(spans) else len(kept)
-        left, asides, dropped = without_rounds(kept[:end], record.rounds, asides)
-        shift = end - len(left)
-        kept = [*left, *kept[end:]]
+    end = spans[first + 1][1] if first + 1 < len(spans) else len(state.messages)
+    gone, kept = state.messages[:cut], state.messages[cut:end]
+    asides = {place - cut for place in state.asides if cut <= place < end}
+    if record.rounds and first < len(spans) and spans[first][0] == record.through:
+        kept, asides, dropped = without_rounds(kept, record.rounds, asides)
         gone = [*gone, *dropped]
-    else:
-        shift = 0
+    shift = end - len(kept)
+    state.asides = asides | {place - shift for place in state.asides if place >= end}
+    state.spans = [(position, start - shift if place else 0) for place, (position, start) in enumerate(spans[first:])]
     state.tokens -= sum([message_tokens(message) for message in gone])
-    state.messages = kept
-    state.spans = [
-        (position, start - cut - (shift if place else 0)) for place, (position, start) in enumerate(spans[first:])
-    ]
-    state.asides = asides
+    state.messages = [*kept, *state.messages[end:]]
     state.projections = {at: one for at, one in state.projections.items() if at >= record.through}
     state.note = UserMessage(record.note)
 
 
 def without_rounds(
-    messages: list[Message], rounds: int, asides: set[int]
+    messages: list[Message], rounds: int, asides: Set[int]
 ) -> tuple[list[Message], set[int], list[Message]]:
     """(what stays, places in it of what the engine said, what goes) of one send without its first `rounds` replies.
 

@@ -76,9 +76,11 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
     """
     before = request_tokens(state, policy.reserved_tokens)
     limit = budget if budget is not None else max(before // 2, 1)
-    note = max(min(policy.note_tokens, limit // NOTE_SHARE), 1)
-    fixed = before - int(window_tokens(state) * ratio_of(state))
-    sizes = [int(shown_tokens(state, place) * ratio_of(state)) for place in range(len(state.spans))]
+    ratio = ratio_of(state)
+    note_tokens = max(min(policy.note_tokens, int(limit / ratio) // NOTE_SHARE), 1)
+    note = int(note_tokens * ratio)
+    fixed = before - int(window_tokens(state) * ratio)
+    sizes = [int(shown_tokens(state, place) * ratio) for place in range(len(state.spans))]
     if not sizes:
         return None
     kept = min(max(policy.keep_last_sends, 1), len(sizes))
@@ -97,7 +99,7 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
         rounds=rounds,
         trigger=trigger,
         tokens_before=before,
-        note_tokens=note,
+        note_tokens=note_tokens,
     )
 
 

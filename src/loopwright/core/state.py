@@ -134,7 +134,7 @@ class State(Struct):
     spans: list[tuple[int, int]] = field(default_factory=lambda: [])
     """Of each send in `messages`: position of its `send_started`, which is its label for the model, and where it begins."""
     asides: set[int] = field(default_factory=set[int])
-    """Of the newest send: places in `messages` of what the engine said."""
+    """Places in `messages` of what the engine said."""
     note: UserMessage | None = None
     """What stands for everything that was folded."""
     projections: dict[int, SendProjected] = field(default_factory=lambda: {})
@@ -248,8 +248,6 @@ def _send_started(state: State, record: SendStarted, at: float) -> None:
 
 def _begin_span(state: State) -> None:
     state.spans.append((state.position, len(state.messages)))
-    if state.asides:
-        state.asides.clear()
 
 
 def _user_heard(state: State, record: UserMessageAdded, at: float) -> None:

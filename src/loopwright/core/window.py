@@ -54,6 +54,12 @@ def send_messages(state: State, place: int) -> list[Message]:
     return state.messages[start:end]
 
 
+def send_asides(state: State, place: int) -> frozenset[int]:
+    """Which of `send_messages` the engine said, and nobody asked for."""
+    start, end = _slices(state)[place]
+    return frozenset([aside - start for aside in state.asides if start <= aside < end])
+
+
 def shown_tokens(state: State, place: int) -> int:
     """Estimated size of a send as the window shows it."""
     projection = _projection(state, place)

@@ -17,7 +17,7 @@ from ..core.calls import text_of
 from ..core.pairing import problem
 from ..core.prompt_assembly import PromptParts, assemble, tool_catalogue
 from ..core.state import State
-from ..core.window import VERBATIM, send_messages, unprojected
+from ..core.window import VERBATIM, send_asides, send_messages, unprojected
 from ..model.context_records import PromptEpochStarted, SendProjected
 from ..model.event_types import AgentEventType
 from ..model.records import Record, SendStarted
@@ -210,7 +210,7 @@ def _projected(state: State, place: int, representation: Representation, tools: 
     if not messages:
         return None
     try:
-        shown = representation.project(FinishedSend(label, messages, tools))
+        shown = representation.project(FinishedSend(label, messages, tools, send_asides(state, place)))
         why = None if shown is None else problem(shown) or (None if shown else "it has no messages")
     except Exception as error:  # noqa: BLE001 - host code: what it raises leaves this send verbatim
         shown, why = None, f"{type(error).__name__}: {error}"

@@ -15,11 +15,12 @@ import msgspec
 from msgspec import Struct
 
 from ..core.calls import shortened, text_of
-from ..core.context_state import of, refusal, without_rounds
-from ..core.estimate import CHARS_PER_TOKEN, message_tokens
+from ..core.context_state import refusal, without_rounds
+from ..core.estimate import CHARS_PER_TOKEN, estimated, message_tokens
+from ..core.fencing import inside
 from ..core.fold_plan import FoldPlan, due, planned, request_tokens
 from ..core.state import State
-from ..core.window import send_messages, tokens_of
+from ..core.window import send_asides, send_messages, tokens_of
 from ..model.context_records import FoldFailed, FoldMade, NoteWritten
 from ..model.errors import (
     CancellationRequested,
@@ -143,6 +144,7 @@ async def _beside(kernel: Kernel, actor: Actor, task: FoldTask, plan: FoldPlan) 
             if actor.folded is not made or await _offered(kernel, actor, made):
                 return
             await kernel.ambient.sleep(PAUSE_S)
+        kernel.emit(actor.session_id, AgentEventType.FOLD_STATUS, "failed", plan.tokens_before, None)
         _log.warning("session %s: a fold was given up: another process has the session", actor.session_id)
     except LoopwrightError as error:
         _log.warning("session %s: a fold could not be stored: %s", actor.session_id, error)
@@ -225,18 +227,17 @@ def task_of(state: State, plan: FoldPlan) -> FoldTask:
         if label < plan.through:
             parts.append(FoldedPart(label, tuple(messages)))
         elif label == plan.through and plan.rounds:
-            start = state.spans[place][1]
-            asides = {aside - start for aside in state.asides if aside >= start}
-            parts.append(FoldedPart(label, tuple(without_rounds(messages, plan.rounds, asides)[2])))
+            gone = without_rounds(messages, plan.rounds, send_asides(state, place))[2]
+            parts.append(FoldedPart(label, tuple(gone)))
     budget = None if state.facts.send is None else state.facts.send.start.context_budget_tokens
     return FoldTask(
         session_id=state.facts.session_id,
         trigger=plan.trigger,
-        prior=None if state.note is None else unframed(state.note.text),
+        prior=None if state.note is None else text_of_note(state.note.text),
         parts=tuple([part for part in parts if part.messages]),
         note_tokens=plan.note_tokens,
         input_tokens=budget or INPUT_TOKENS,
-        notes=tuple(of(state).notes),
+        notes=() if state.facts.context is None else tuple(state.facts.context.notes),
     )
 
 
@@ -270,7 +271,7 @@ async def make(kernel: Kernel, task: FoldTask, plan: FoldPlan, token: Cancellati
     if result is None or not result.note.strip():
         failed = FoldFailed(error_code=code, message=text[:500], trigger=plan.trigger, usage=usage, model=model)
         return Made(plan, failed)
-    note = framed(result.note, plan)
+    note = note_text(result.note, plan)
     folded = sum(tokens_of(part.messages) for part in task.parts)
     record = FoldMade(
         through=plan.through,
@@ -303,23 +304,23 @@ async def _vetoed(kernel: Kernel, session_id: str, plan: FoldPlan) -> bool:
     return context.directive is HookDirective.SKIP
 
 
-def framed(note: str, plan: FoldPlan) -> str:
+def note_text(note: str, plan: FoldPlan) -> str:
     """The note as the model sees it: bounded, and marked as a record of what was said before."""
-    limit = plan.note_tokens * CHARS_PER_TOKEN
-    text = note.strip()
-    if len(text) > limit:
-        text = str(shortened(text, limit, "the note was cut; recall_folded finds the rest"))
-    return prompt("fold_note").replace("{note}", text.replace(_END, "(end)"))
+    frame = prompt("fold_note")
+    limit = max(plan.note_tokens * CHARS_PER_TOKEN - len(frame) - len(_CUT), _SHORTEST_NOTE)
+    text = inside(note.strip())
+    return frame.replace("{note}", str(shortened(text, limit, "the note was too long")))
 
 
-def unframed(note: str) -> str:
-    """What `framed` was given."""
-    inner = note.removesuffix(_END).rstrip("\n")
-    return inner.partition("\n\n")[2] if note.startswith(_BEGIN) else note
+def text_of_note(note: str) -> str:
+    """What `note_text` was given."""
+    frame = prompt("fold_note").partition("{note}")
+    return note.removeprefix(frame[0]).removesuffix(frame[2])
 
 
-_BEGIN, _END = "<conversation_so_far>", "</conversation_so_far>"
-"""What frames a note in `prompts/fold_note.md`."""
+_CUT = "\n[... 1000000 of 1000000 characters left out; the note was too long ...]\n"
+_SHORTEST_NOTE = 200
+"""Characters of a note that are kept, however small the budget is."""
 
 
 class Desk:
@@ -339,7 +340,11 @@ class Desk:
             request = msgspec.structs.replace(request, model=kernel.config.model)
         size = tokens_of(as_messages(request.messages))
         call = ModelCall(kernel, self._session_id, request, round_index=0, window_tokens=size)
-        outcome = await call.run(self._token)
+        try:
+            outcome = await call.run(self._token)
+        except asyncio.CancelledError:  # the fold's time is over, or its host goes: what was under way was asked for
+            self.usage += estimated(size, 0)
+            raise
         for failure in outcome.failures:
             self.usage += failure.usage
         if isinstance(outcome, CallStopped):

@@ -44,8 +44,10 @@ async def read_state(store: Store, session_id: str) -> State:
 
 
 async def read_messages(store: Store, session_id: str) -> tuple[Message, ...]:
-    """All messages, oldest first."""
-    return tuple((await read_state(store, session_id)).messages)
+    """All messages, oldest first, those that were folded included."""
+    await store.lookup(session_id)
+    rows = await store.read(session_id)
+    return tuple((await load_state(session_id, [row for row in rows if row.kind != "fold_made"])).messages)
 
 
 async def pending_of(store: Store, session_id: str) -> tuple[tuple[ToolCall, ...], tuple[Interaction, ...]]:

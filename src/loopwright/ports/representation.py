@@ -23,6 +23,8 @@ class FinishedSend(Struct, frozen=True):
     """Verbatim: what people said, replies, results, in order; begins with what it was asked."""
     tools: ToolSource
     """The tools as they are now, for their own accounts of a call (`ToolDefinition.project`)."""
+    asides: frozenset[int] = frozenset()
+    """Places in `messages` of what the engine said itself: to go on, to correct an answer, to come to an end."""
 
 
 class Representation(Protocol):

@@ -121,6 +121,9 @@ Reconcile: TypeAlias = Callable[
 ]
 """Asks the outside world what became of a call: its result, or None when that cannot be known."""
 
+Project: TypeAlias = Callable[[dict[str, Any], str | None], str | dict[str, Any]]
+"""From a call's arguments and the text of its result (None: there is none) to a short account of it. Pure and quick."""
+
 
 class ToolDefinition(Struct, frozen=True, kw_only=True):
     """One tool: what the model sees and how it is run."""
@@ -140,8 +143,8 @@ class ToolDefinition(Struct, frozen=True, kw_only=True):
     output_limit: int | None = None
     """Characters the model sees of one result; None: the loop's `tool_output_limit`."""
     reconcile: Reconcile | None = None
-    project: Callable[[dict[str, Any], str | None], str | dict[str, Any]] | None = None
-    """A terse account of one call for projected windows."""
+    project: Project | None = None
+    """A terse account of one call for projected windows; None leaves it to the representation."""
 
     @property
     def spec(self) -> ToolSpec:

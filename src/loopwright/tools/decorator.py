@@ -13,7 +13,7 @@ from typing import Any, overload
 
 from ..model.errors import ConfigError
 from ..model.records import Effect
-from ..ports.tool import Reconcile, ToolContext, ToolDefinition
+from ..ports.tool import Project, Reconcile, ToolContext, ToolDefinition
 from .docstring import read_docstring
 from .signature import Parameters, convert_arguments, read_parameters
 
@@ -58,6 +58,7 @@ def tool(
     timeout_s: float | None = None,
     output_limit: int | None = None,
     reconcile: Reconcile | None = None,
+    project: Project | None = None,
 ) -> Callable[[Callable[..., Any]], ToolDefinition]: ...
 
 
@@ -71,12 +72,14 @@ def tool(
     timeout_s: float | None = None,
     output_limit: int | None = None,
     reconcile: Reconcile | None = None,
+    project: Project | None = None,
 ) -> ToolDefinition | Callable[[Callable[..., Any]], ToolDefinition]:
     """Makes a tool from an async or sync function: `@tool` or `@tool(effect="pure", ...)`.
 
     The schema comes from the signature, parameter descriptions from the docstring, the description from its first paragraph.
     A parameter annotated `ToolContext` receives the context and is not in the schema. The decorated name is a `ToolDefinition`;
     the function itself is `definition.handler.function`.
+    `project`: what a call did, tersely, for windows in which earlier sends are shown as accounts (`ProjectedRepresentation`).
     An undeclared effect is `once`: after a crash such a call is never repeated silently.
     Raises: `ConfigError` naming the function and every parameter that does not work.
     """
@@ -102,6 +105,7 @@ def tool(
             timeout_s=timeout_s,
             output_limit=output_limit,
             reconcile=reconcile,
+            project=project,
         )
 
     return decorate if function is None else decorate(function)
