@@ -73,6 +73,9 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """For tools that name none."""
     tool_output_limit: int = 50_000
     """Characters of one result that the model sees; the rest is kept and can be read back."""
+    max_message_bytes: int = 50_000_000
+    """Of one message: characters of its text and bytes of its pictures and files. A host's message over it is refused
+    (`MessageTooLargeError`); in a tool result a picture or file beyond it becomes a text that says so."""
     stop_grace_s: float = 0.5
     """How long a stopped handler or model call may take to wind down before the run leaves it behind."""
     on_interrupted: Literal["resume", "abort", "raise"] = "resume"
@@ -161,6 +164,7 @@ _POSITIVE = (
     "max_parallel_tools",
     "tool_timeout_s",
     "tool_output_limit",
+    "max_message_bytes",
     "fold_timeout_s",
     "lease_ttl_s",
     "loop_stall_s",

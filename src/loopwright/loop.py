@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from .config import AgentLoopConfig, WorkerSettings, has_cost_budget
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
     from . import forms
     from .context import summary_fold
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, draining, epochs, folding, forking, recovery, watching, worker
+    from .engine import answers, draining, epochs, folding, forking, model_chain, recovery, watching, worker
     from .engine.answers import Answers
+    from .engine.model_chain import ModelChain
     from .engine.recovery import Recovered
     from .engine.worker import SessionNews, WorkDone
     from .forms import OutputSchema
@@ -63,6 +65,7 @@ else:
     epochs = Late("loopwright.engine.epochs")
     folding = Late("loopwright.engine.folding")
     forking = Late("loopwright.engine.forking")
+    model_chain = Late("loopwright.engine.model_chain")
     recovery = Late("loopwright.engine.recovery")
     watching = Late("loopwright.engine.watching")
     worker = Late("loopwright.engine.worker")
@@ -86,6 +89,7 @@ class StatefulAgentLoop(SessionReading):
         self,
         *,
         llm: str | LLMService,
+        fallbacks: Sequence[str | LLMService] = (),
         dsn: str | os.PathLike[str] | None = None,
         store: SessionStore | None = None,
         tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]] = (),
@@ -102,7 +106,8 @@ class StatefulAgentLoop(SessionReading):
     ) -> None:
         """Opens the store at once; the model is reached with the first send.
 
-        `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`.
+        `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`. `fallbacks`: models
+        of the same kinds that are asked in this order when the one before gives up, each opened when it is first needed.
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
         `tools`: functions, definitions or a registry. `representation`: how finished sends are shown, by default verbatim.
         `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `prompt_source`: what of the
@@ -116,9 +121,7 @@ class StatefulAgentLoop(SessionReading):
             raise ConfigError("pass dsn or store, not both")
         self._owned_store = store is None
         self._owned_llm = isinstance(llm, str)
-        if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
-            raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
-        service: LLMService = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
+        service = service_factory.create_llm_service(llm) if isinstance(llm, str) else _usable_model("llm", llm)
         settings = config or AgentLoopConfig()
         given = {"representation": representation, "fold": fold, "prompt_source": prompt_source}
         context = forms.context_parts(**given) if any(given.values()) else None
@@ -132,6 +135,7 @@ class StatefulAgentLoop(SessionReading):
         self._kernel = Kernel(
             store=self._store,
             llm=service,
+            chain=_chain(service, fallbacks) if fallbacks else None,
             tools=NoTools() if tools == () else forms.source_of_tools(tools),
             config=settings,
             hooks=hooks or AgentHooks(),
@@ -238,7 +242,7 @@ class StatefulAgentLoop(SessionReading):
         `SessionPendingError` (it waits for a person or host), `SessionReentrantError`.
         Concurrency: sends on one session take turns. Cancel: the send ends as cancelled, then the cancellation goes on.
         """
-        user = user_message(message)
+        user = user_message(message, self.config.max_message_bytes)
         schema = response_format if response_format is not None else output_schema
         given = (send_id, tools, system_prompt, max_rounds, run_token_budget, max_output_tokens, schema, stop)
         if heal_pending or given != _NOTHING_GIVEN:
@@ -276,7 +280,7 @@ class StatefulAgentLoop(SessionReading):
         A running session takes it at its next round boundary (`FollowUpQueued` is returned at once); an idle one runs
         it like `send`. Durable when accepted, delivered once; `item_id` is deduplicated for the life of the session.
         """
-        user = user_message(message)
+        user = user_message(message, self.config.max_message_bytes)
         with self._counted():
             item = item_id or self._kernel.ambient.new_id("item")
             return await self._admission.follow_up(session_id, user, item, SendOptions(stop=_source_of_stop(stop)))
@@ -289,7 +293,7 @@ class StatefulAgentLoop(SessionReading):
         An idle session waits for a worker (`serve`, in any process), for its next send or for `resume`; one that waits
         for a person or a host goes on when that answered. Of any agent name. Durable and deduplicated like `follow_up`.
         """
-        user = user_message(message)
+        user = user_message(message, self.config.max_message_bytes)
         with self._counted():
             item = item_id or self._kernel.ambient.new_id("item")
             return await self._admission.enqueue(session_id, user, item)
@@ -439,6 +443,8 @@ class StatefulAgentLoop(SessionReading):
             await self._store.aclose()
         if self._owned_llm:
             await self._kernel.llm.aclose()
+        if self._kernel.chain is not None:
+            await self._kernel.chain.aclose()
 
     @property
     def _answers(self) -> Answers:
@@ -456,6 +462,27 @@ class StatefulAgentLoop(SessionReading):
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Runs one coroutine to its end from code without an event loop: open a loop, send and close it inside of it."""
     return asyncio.run(work)
+
+
+def _chain(first: LLMService, others: Sequence[str | LLMService]) -> ModelChain:
+    """The models in their order. Raises: `ConfigError` for a model string that cannot be opened."""
+    if isinstance(others, str):
+        raise ConfigError("fallbacks must be a list of models, not one text")
+    chain: list[LLMService | model_chain.ClosedModel] = []
+    for other in others:
+        if not isinstance(other, str):
+            chain.append(_usable_model("fallbacks", other))
+            continue
+        config = service_factory.config_of_model(other)
+        opened = partial(service_factory.create_llm_service_from_config, config)
+        chain.append(model_chain.ClosedModel(other, opened))
+    return model_chain.ModelChain(first, chain)
+
+
+def _usable_model(where: str, service: LLMService) -> LLMService:
+    if not (hasattr(service, "complete") or hasattr(service, "stream")):
+        raise ConfigError(f"{where} must be 'provider:model' or an object with complete() or stream()")
+    return service
 
 
 def _source_of_stop(stop: Stop) -> Stop:

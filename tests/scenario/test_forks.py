@@ -236,7 +236,7 @@ async def grow() -> str:
 @tool(effect="pure")
 async def peek(artifact: str, ctx: ToolContext) -> str:
     """Reads a stored output."""
-    return await ctx.read_output(artifact, limit=7)
+    return (await ctx.read_output(artifact, limit=7)).text
 
 
 @pytest.mark.parametrize("base_goes", [False, True])

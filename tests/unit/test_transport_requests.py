@@ -394,7 +394,7 @@ KEPT_BLOCKS = [
 
 
 def kept(parts: Any) -> list[dict[str, Any]]:
-    state = ProviderState("anthropic", "claude", {"content": KEPT_BLOCKS})
+    state = ProviderState("anthropic", "claude-sonnet-4-5", {"content": KEPT_BLOCKS})
     results = [ToolResultMessage(p.id, "f", "x") for p in parts if isinstance(p, ToolCall)]
     found: list[dict[str, Any]] = said(body("anthropic", [UserMessage("x"), AssistantMessage(parts, state), *results]))[
         1
@@ -425,7 +425,7 @@ def test_responses_items_go_back_untouched_and_nothing_is_stored_there() -> None
     ]
     reply = AssistantMessage(
         (TextPart("Hi"), ToolCall("c1", "f", "{}")),
-        ProviderState("openai-responses", "m", {"origin": "h", "items": items}),
+        ProviderState("openai-responses", "gpt-5-mini", {"origin": "h", "items": items}),
     )
     messages = [UserMessage("x"), reply, ToolResultMessage("c1", "f", "y")]
     request = body("openai-responses", messages)

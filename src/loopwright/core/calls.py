@@ -6,19 +6,37 @@ Read next: `engine/tool_call.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+
+from msgspec import Struct
 
 from ..late import Late
 from ..model.codec import decode, encode
-from ..model.messages import FilePart, ImagePart, TextPart, ToolCall, content_text
+from ..model.messages import Content, FilePart, ImagePart, TextPart, ToolCall, content_text
 from ..model.records import ResultStatus, ToolFinished
 from ..model.specs import FinishReason
 from .state import OpenCall, State
+from .text_ranges import encoded
 
 if TYPE_CHECKING:
     import hashlib
 else:
     hashlib = Late("hashlib")
+
+
+MAX_DATA: Final = 1024 * 1024
+"""Bytes of a result's data, as JSON, that a record holds."""
+
+MAX_ARGUMENTS: Final = 2_000_000
+"""Characters of the arguments of all calls of one reply."""
+
+_SHOWN_ARGUMENTS: Final = 1000
+_LEFT_OUT_BEGIN: Final = "…["
+_LEFT_OUT_END: Final = "write less at once, in several calls.]"
+_LEFT_OUT: Final = (
+    f"{_LEFT_OUT_BEGIN}{{}} characters of arguments, over {MAX_ARGUMENTS} in one reply, were not kept: {_LEFT_OUT_END}"
+)
+"""Behind the start of arguments that were left out; no JSON text ends like this."""
 
 
 class CutOff(ValueError):
@@ -32,6 +50,9 @@ def idempotency_key(session_id: str, position: int, index: int) -> str:
 
 def arguments_of(call: ToolCall, finish_reason: FinishReason) -> dict[str, Any]:
     """The arguments object. Raises `CutOff` or `ValueError`; nothing is completed by guess."""
+    if call.arguments.endswith(_LEFT_OUT_END):
+        begin = call.arguments.rfind(_LEFT_OUT_BEGIN) + len(_LEFT_OUT_BEGIN)
+        raise ValueError(f"nothing was run; {call.arguments[begin:-1]}")
     try:
         arguments = call.parsed()
     except (ValueError, RecursionError) as error:
@@ -74,29 +95,71 @@ def text_of(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
+class LargeData(Struct, frozen=True):
+    """Data that is too much for a record, as JSON."""
+
+    body: bytes
+
+
 def as_data(value: Any) -> Any:
-    """A handler's data as the JSON value that every later reader of the journal gets; without a JSON form, its text."""
+    """A handler's data as the JSON value that every later reader of the journal gets; without a JSON form, its text.
+
+    `LargeData` when its JSON is over `MAX_DATA`.
+    """
     if value is None:
         return None
     try:
-        return decode(encode(value), object)
+        body = encode(value)
+        return LargeData(body) if len(body) > MAX_DATA else decode(body, object)
     except (TypeError, ValueError, RecursionError):
-        return text_of(value)
+        text = text_of(value)
+        return LargeData(encode(text)) if len(text) > MAX_DATA else text
 
 
-def shortened(
-    content: str | tuple[TextPart | ImagePart | FilePart, ...], limit: int, pointer: str
-) -> str | tuple[TextPart | ImagePart | FilePart, ...]:
+def shortened(content: Content, limit: int, pointer: str) -> Content:
     """`content` with its text cut to head and tail, `pointer` between them; other parts stay."""
     text = content_text(content)
     if len(text) <= limit:
         return content
-    head = limit * 2 // 3
-    tail = limit - head
+    head, tail = _ends(limit)
     cut = f"{text[:head]}\n[... {len(text) - limit} of {len(text)} characters left out; {pointer} ...]\n{text[-tail:]}"
     if isinstance(content, str):
         return cut
     return (TextPart(cut), *[p for p in content if not isinstance(p, TextPart)])
+
+
+def pointer_to(artifact_id: str, text: str, limit: int, lines: int) -> str:
+    """What `shortened` says about a text of so many lines that is stored whole: what is shown, and how to read the rest."""
+    head, tail = _ends(limit)
+    return (
+        f"of {lines} lines in all, shown are the first {head} and the last {tail} characters;"
+        f" read_output(artifact_id={artifact_id!r}, offset={len(encoded(text[:head]))}) goes on from here,"
+        f" with line= or search= it reads elsewhere"
+    )
+
+
+def _ends(limit: int) -> tuple[int, int]:
+    """Characters of head and tail that are shown."""
+    head = limit * 2 // 3
+    return head, limit - head
+
+
+def bounded(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """The same calls without arguments that are over `MAX_ARGUMENTS` together; those cannot be run, and say why.
+
+    The very same tuple when there is nothing to leave out.
+    """
+    if sum([len(call.arguments) for call in calls]) <= MAX_ARGUMENTS:
+        return calls
+    left, out = MAX_ARGUMENTS, list[ToolCall]()
+    for call in calls:
+        size = len(call.arguments)
+        if size <= left:
+            left -= size
+            out.append(call)
+        else:
+            out.append(ToolCall(call.id, call.name, f"{call.arguments[:_SHOWN_ARGUMENTS]}{_LEFT_OUT.format(size)}"))
+    return tuple(out)
 
 
 def with_unique_ids(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:

@@ -96,6 +96,7 @@ def _epoch(state: State, record: PromptEpochStarted, at: float) -> None:
 def _projected(state: State, record: SendProjected, at: float) -> None:
     if any(position == record.send for position, _ in state.spans):
         state.projections[record.send] = record
+        state.has_parts = state.has_parts or any(type(getattr(m, "content", None)) is tuple for m in record.messages)
 
 
 def _fold_made(state: State, record: FoldMade, at: float) -> None:

@@ -145,6 +145,8 @@ class State(Struct):
     """Records folded so far."""
     tokens: int = 0
     """Rough size of `messages`, kept as they come; see `estimate.py`."""
+    has_parts: bool = False
+    """Some message has parts: there may be pictures and files whose bytes are not in the journal."""
     lost_answers: list[str] = field(default_factory=lambda: [])
     """Calls of damaged history that had to be answered by us and are not yet noted in the journal."""
     dropped: list[int] = field(default_factory=lambda: [])
@@ -401,6 +403,8 @@ def _answer_lost(state: State) -> None:
 def _say(state: State, message: Message) -> None:
     state.messages.append(message)
     state.tokens += message_tokens(message)
+    if type(getattr(message, "content", None)) is tuple:
+        state.has_parts = True
 
 
 def _close_batch(state: State) -> None:

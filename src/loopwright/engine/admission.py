@@ -33,7 +33,7 @@ from ..ports.store import Enqueued, InboxItem, MarkItem, Op, TakeItems
 from .actor import ACTORS, Actor, TurnOf
 from .journal import check_known
 from .kernel import Kernel
-from .running import base_prompt, before_append, said
+from .running import base_prompt, before_append, said, without_bytes
 from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing, pending_error
 
 if TYPE_CHECKING:
@@ -179,6 +179,7 @@ class Admission:
     async def _queued(self, session_id: str, message: UserMessage, item_id: str) -> Enqueued:
         """Stores the item; a run of this session in this process sees it at its next boundary."""
         store, now = self.kernel.store, self.kernel.ambient.now()
+        message = await without_bytes(self.kernel, session_id, message)
         self.kernel.ambient.reach("inbox.before")
         queued = await store.enqueue(session_id, InboxItem(item_id, "message", encode(message), now))
         self.kernel.ambient.reach("inbox.after")
@@ -345,6 +346,7 @@ class Admission:
         The send is taken over first: who loses it to another process has stored nothing.
         """
         kernel = self.kernel
+        message = await without_bytes(kernel, turn.actor.session_id, message)
         old = await turn.take_over("a new input arrived")
         item_id = options.send_id or kernel.ambient.new_id("item")
         item = InboxItem(item_id, "message", encode(message), kernel.ambient.now())

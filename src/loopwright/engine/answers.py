@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ..core.calls import as_content, as_data, idempotency_key
+from ..core.calls import as_content, idempotency_key
 from ..core.result import StatefulResult
 from ..core.state import OpenCall, State
 from ..model.call_errors import InteractionError, ToolResultError
@@ -22,7 +22,7 @@ from ..ports.tool import ToolHandlerResult
 from .actor import ACTORS
 from .admission import Admission
 from .kernel import Kernel
-from .outputs import within_limit
+from .outputs import kept_data, within_limit
 from .turn import Begun, Turn, healing
 
 
@@ -43,10 +43,10 @@ class Answers:
                 raise await self._not_open(session_id, interaction_id, turn.journal.state)
             self._check(call.question, value)
             turn.check_tools(answered=frozenset() if call.question.kind == "approval" else frozenset([call.call.id]))
-            data = as_data(value)
+            data = await kept_data(self.kernel, session_id, value)
             records: list[Record] = [QuestionAnswered(interaction_id, data, by)]
             if call.question.kind != "approval":
-                records.append(await self._finished(session_id, call, "answered", as_content(value), data))
+                records.append(await self._finished(session_id, call, "answered", as_content(value), value))
             await turn.journal.commit(records, sync=True)
 
         return await self._accept_and_run(session_id, accept)
@@ -66,7 +66,7 @@ class Answers:
                 if isinstance(value, ToolHandlerResult):
                     status: ResultStatus = "finished" if value.ok else "failed"
                     records.append(
-                        await self._finished(session_id, call, status, as_content(value.content), as_data(value.data))
+                        await self._finished(session_id, call, status, as_content(value.content), value.data)
                     )
                 else:
                     records.append(await self._finished(session_id, call, "finished", as_content(value), None))
@@ -155,5 +155,6 @@ class Answers:
         tool = self.kernel.tools.get(call.call.name)
         limit = (tool.output_limit if tool is not None else None) or self.kernel.config.tool_output_limit
         shown, artifact_id = await within_limit(self.kernel, session_id, content, limit)
+        data = await kept_data(self.kernel, session_id, data)
         key = idempotency_key(session_id, call.position, call.index)
         return ToolFinished(call.call.id, call.call.name, status, shown, data=data, key=key, artifact_id=artifact_id)

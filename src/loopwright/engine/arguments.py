@@ -6,9 +6,21 @@ Read next: `admission.py`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from ..late import Late
 from ..model.codec import decode, encode
 from ..model.errors import ConfigError, InvalidMessageError, StoreCorruptError
-from ..model.messages import MessageLike, UserMessage, as_message, is_blank
+from ..model.messages import MessageLike, TextPart, UserMessage, as_message, is_blank
+
+if TYPE_CHECKING:
+    from ..core import unseen
+    from ..model import call_errors
+else:
+    unseen = Late("loopwright.core.unseen")
+    call_errors = Late("loopwright.model.call_errors")
 
 
 def usable_id(session_id: str) -> str:
@@ -18,13 +30,18 @@ def usable_id(session_id: str) -> str:
     return session_id
 
 
-def user_message(value: MessageLike | str) -> UserMessage:
-    """The message that a host sends. Raises `InvalidMessageError` when it cannot be said or stored."""
+def user_message(value: MessageLike | str, most_bytes: int) -> UserMessage:
+    """The message that a host sends. Raises `InvalidMessageError` when it cannot be said or stored, `MessageTooLargeError`."""
     message = as_message(value)
     if not isinstance(message, UserMessage):
         raise InvalidMessageError("only user messages can be sent; instructions go to system_prompt")
-    if not isinstance(message.content, str):
+    if isinstance(message.content, str):
+        size = len(message.content)
+    else:
         message = _readable(message)
+        size = unseen.size_of(message.content)
+    if size > most_bytes:
+        raise call_errors.MessageTooLargeError(size, most_bytes)
     if is_blank(message.content):
         raise InvalidMessageError("the message is empty; say something, or use resume()")
     return message
@@ -32,10 +49,24 @@ def user_message(value: MessageLike | str) -> UserMessage:
 
 def _readable(message: UserMessage) -> UserMessage:
     """The message as it will be read from the store. Raises `InvalidMessageError` when it cannot be."""
+    given: Any = message.content
     try:
-        return decode(encode(message), UserMessage)
+        # Bytes are what they are, and many: they are not written as text only to be read again.
+        slim = [structs.replace(part, data=None) if _has_bytes(part) else part for part in given]
+        read = decode(encode(UserMessage(tuple(slim))), UserMessage).content
     except (StoreCorruptError, TypeError, ValueError, RecursionError) as error:
         raise InvalidMessageError(f"the message cannot be stored: {error}") from error
+    parts = [
+        structs.replace(part, data=bytes(old.data))
+        if _has_bytes(old) and not isinstance(part, TextPart | str)
+        else part
+        for part, old in zip(read, given, strict=True)
+    ]
+    return UserMessage(tuple([part for part in parts if not isinstance(part, str)]))
+
+
+def _has_bytes(part: Any) -> bool:
+    return isinstance(getattr(part, "data", None), bytes | bytearray)
 
 
 def check_limits(rounds: int | None, budget: int | None, output: int | None) -> None:

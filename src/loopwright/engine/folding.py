@@ -42,6 +42,7 @@ from ..ports.hook_points import HookPoint
 from ..ports.llm import LLMRequest, LLMResponse, LLMService
 from ..prompts import prompt
 from .actor import ACTORS, Actor, outside_of_turns
+from .attachments import Attachments
 from .bus import AgentEventBus
 from .epochs import renewed
 from .journal import Journal
@@ -339,6 +340,7 @@ class Desk:
         if request.model is None and llm is None:
             request = msgspec.structs.replace(request, model=kernel.config.model)
         size = tokens_of(as_messages(request.messages))
+        request = await Attachments(kernel.store).filled(request)
         call = ModelCall(kernel, self._session_id, request, round_index=0, window_tokens=size)
         try:
             outcome = await call.run(self._token)

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from ..ports.prices import Prices
     from ..ports.store_admin import SessionStore
     from .context_parts import ContextParts
+    from .model_chain import ModelChain
 else:
     events = Late("loopwright.model.events")
-    ContextParts = FoldStrategy = Prices = Any
+    ContextParts = FoldStrategy = ModelChain = Prices = Any
 
 
 class Kernel(Struct, kw_only=True):
@@ -41,6 +42,8 @@ class Kernel(Struct, kw_only=True):
 
     store: SessionStore
     llm: LLMService
+    chain: ModelChain | None = None
+    """`llm` and the models behind it; None when there is no other."""
     tools: ToolSource
     config: AgentLoopConfig
     hooks: AgentHooks

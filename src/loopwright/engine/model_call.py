@@ -11,6 +11,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.estimate import estimated
 from ..core.retry import GiveUp, after_failure
@@ -28,7 +29,7 @@ from ..model.event_types import AgentEventType
 from ..model.records import AttemptFailed
 from ..model.usage import Usage
 from ..ports.cancellation import CancellationToken
-from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
+from ..ports.llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
 from .kernel import Kernel
 from .stopping import Stopped, TimedOut, Won, race
 
@@ -65,7 +66,14 @@ class ModelCall:
     """One logical call; an object because events, usage and text of the attempt in flight belong together."""
 
     def __init__(
-        self, kernel: Kernel, session_id: str, request: LLMRequest, *, round_index: int, window_tokens: int
+        self,
+        kernel: Kernel,
+        session_id: str,
+        request: LLMRequest,
+        *,
+        round_index: int,
+        window_tokens: int,
+        place: int = 0,
     ) -> None:
         self._kernel = kernel
         self._session_id = session_id
@@ -74,7 +82,14 @@ class ModelCall:
         self._window_tokens = window_tokens
         self._failures: list[AttemptFailed] = []
         self._attempt = 0
+        self._before = 0
+        """Attempts of the models that gave up."""
         self._shown = 0
+        self.place = 0
+        """Which model of the chain is asked; 0 is the loop's own."""
+        self._service: LLMService = kernel.llm
+        if place:
+            self._ask(place)
 
     @property
     def _call_id(self) -> str:
@@ -83,10 +98,36 @@ class ModelCall:
     @property
     def _model(self) -> str:
         """The model that is asked, as far as anybody says."""
-        return self._request.model or str(getattr(self._kernel.llm, "model", "") or "")
+        return self._request.model or str(getattr(self._service, "model", "") or "")
 
     async def run(self, token: CancellationToken) -> Replied | NoReply | CallStopped:
-        """Attempts until a reply, a permanent fault, a stop, or the policy's end."""
+        """Attempts until a reply, a permanent fault, a stop, or the policy's end, with each model of the chain."""
+        while True:
+            outcome = await self._ask_one(token)
+            if not isinstance(outcome, NoReply) or not self._moved(outcome.error):
+                return outcome
+
+    def _moved(self, error: BaseException) -> bool:
+        """Goes on to the next model, if there is one for which `error` says nothing."""
+        chain = self._kernel.chain
+        step = chain.after(error, self.place, self._window_tokens) if chain is not None else None
+        if chain is None or step is None:
+            return False
+        left = self._model or chain.name(self.place)
+        self._emit(AgentEventType.MODEL_FALLBACK, left, chain.name(step.place), step.reason, str(error))
+        self._ask(step.place)
+        return True
+
+    def _ask(self, place: int) -> None:
+        """From here on the model at `place` is asked, by its own name."""
+        chain = self._kernel.chain
+        if chain is None:
+            return
+        self.place, self._before = place, self._attempt
+        self._service = chain.service(place)
+        self._request = replace(self._request, model=None)
+
+    async def _ask_one(self, token: CancellationToken) -> Replied | NoReply | CallStopped:
         policy, ambient = self._kernel.config.retry, self._kernel.ambient
         began, left = ambient.monotonic(), policy.total_timeout_s
         while True:
@@ -100,12 +141,13 @@ class ModelCall:
             if isinstance(outcome, TimedOut):
                 late = LLMTimeout(elapsed, self._attempt, policy.total_timeout_s or 0.0)
                 return NoReply(late, True, self._attempt, tuple(self._failures))
-            advice = after_failure(policy, outcome, attempt=self._attempt, elapsed_s=elapsed, jitter=ambient.random())
+            tries = self._attempt - self._before
+            advice = after_failure(policy, outcome, attempt=tries, elapsed_s=elapsed, jitter=ambient.random())
             if isinstance(advice, GiveUp):
                 return self._given_up(outcome, advice)
             self._emit(
                 AgentEventType.LLM_RETRY_ATTEMPTED,
-                self._attempt + 1,
+                tries + 1,
                 policy.max_attempts,
                 code_of(outcome),
                 str(outcome),
@@ -152,7 +194,7 @@ class ModelCall:
         return outcome
 
     async def _work(self) -> LLMResponse:
-        service = self._kernel.llm
+        service = self._service
         stream = getattr(service, "stream", None)
         if stream is None or (not self._kernel.config.stream and hasattr(service, "complete")):
             reply: Awaitable[LLMResponse] | LLMResponse = service.complete(self._request)  # hosts may write a plain one
@@ -190,6 +232,8 @@ class ModelCall:
         """The reply with its usage; an empty one is a fault, except when it was cut off while thinking."""
         if not response.tool_calls and not response.text.strip() and response.finish_reason != "length":
             return LLMEmptyReplyError(f"the model returned nothing (finish reason {response.finish_reason})")
+        if not response.model and self._model:
+            response = replace(response, model=self._model)
         usage = response.usage
         if usage.input_tokens == 0 and usage.output_tokens == 0:
             calls = sum(len(c.arguments) + len(c.name) for c in response.tool_calls)

@@ -74,6 +74,7 @@ class ModelTurn:
         run = self.run
         await run.assure_lease()
         request = self._request()
+        window = request.messages
         given: LLMResponse | None = None
         hooks = run.kernel.hooks
         if hooks.in_use and hooks.has(hook.HookPoint.LLM_BEFORE):
@@ -82,10 +83,18 @@ class ModelTurn:
                 return TurnSkipped()
         if given is not None:
             return await self._reply(given, ())
+        if run.state.has_parts or request.messages is not window:  # a hook may have put parts in
+            request = await run.attachments.filled(request)
         call = ModelCall(
-            run.kernel, run.session_id, request, round_index=self.step.round, window_tokens=run.state.tokens
+            run.kernel,
+            run.session_id,
+            request,
+            round_index=self.step.round,
+            window_tokens=run.state.tokens,
+            place=run.model_place,
         )
         outcome = await call.run(run.token)
+        run.model_place = call.place
         if isinstance(outcome, CallStopped):
             return TurnStopped(outcome.reason, outcome.failures)
         if isinstance(outcome, NoReply):
@@ -109,6 +118,7 @@ class ModelTurn:
             max_output_tokens=send.max_output_tokens,
             temperature=config.temperature,
             response_format=send.output,
+            cache_key=run.session_id,
         )
 
     async def _hooked(self, request: LLMRequest) -> tuple[LLMRequest, LLMResponse | None, bool]:
@@ -185,5 +195,7 @@ def _kept(response: LLMResponse, *, drop_calls: bool) -> AssistantMessage:
         return response.message()
     if drop_calls:
         return AssistantMessage((TextPart(response.text.strip() or NO_SUMMARY),))
-    unique = calls.with_unique_ids(response.tool_calls)
-    return msgspec.structs.replace(response, tool_calls=unique).message()
+    kept = calls.bounded(response.tool_calls)
+    if kept is not response.tool_calls:
+        response = msgspec.structs.replace(response, provider_state=None)  # it holds the arguments as well
+    return msgspec.structs.replace(response, tool_calls=calls.with_unique_ids(kept)).message()

@@ -1,23 +1,78 @@
 """What the model sees of a result, and where the rest of it is.
 
-Owns: keeping a long output whole as an artifact and cutting what is shown. Must not know: who made the output.
-Read next: `core/calls.py` for the cut.
+Owns: keeping a long output and large data whole as artifacts, cutting what is shown, reading a part of an output.
+Must not know: who made the output.
+Read next: `core/calls.py` for the cut, `core/text_ranges.py` for parts.
 """
 
 from __future__ import annotations
 
-from ..core.calls import shortened
+import asyncio
+import io
+from typing import Any, Final
+
+from ..core.calls import LargeData, as_data, pointer_to, shortened
+from ..core.text_ranges import encoded, slice_of, span_to_read
+from ..model.call_errors import ToolFailure
 from ..model.messages import Content, content_text
+from ..ports.tool import OutputSlice
+from .attachments import may_read, put_away_parts
 from .kernel import Kernel
+
+_PIECE: Final = 256 * 1024
+"""Characters made to bytes at once: one step of the interpreter, during which no other thread runs."""
+
+_TEXTS: Final = ("text/", "application/json")
+"""Beginnings of media types of which parts can be read as text."""
 
 
 async def within_limit(kernel: Kernel, session_id: str, content: Content, limit: int) -> tuple[Content, str | None]:
-    """(what the model sees, id of the artifact that holds the whole text); no artifact when it fits."""
+    """(what the model sees, id of the artifact that holds the whole text); no artifact when it fits.
+
+    Pictures and files go as `put_away_parts` says. Memory: the text once more as bytes.
+    """
+    content = await put_away_parts(kernel, session_id, content)
     text = content_text(content)
     if len(text) <= limit:
         return content, None
+    data, lines = _packed(text) if len(text) <= _PIECE else await asyncio.to_thread(_packed, text)
+    artifact_id = await _put(kernel, session_id, data, "text/plain")
+    return shortened(content, limit, pointer_to(artifact_id, text, limit, lines)), artifact_id
+
+
+async def kept_data(kernel: Kernel, session_id: str, value: Any) -> Any:
+    """Data as the record holds it: the JSON value, or where it is when it is large."""
+    data = as_data(value)
+    if not isinstance(data, LargeData):
+        return data
+    artifact_id = await _put(kernel, session_id, data.body, "application/json")
+    return {"artifact_id": artifact_id, "media_type": "application/json", "bytes": len(data.body)}
+
+
+async def read_slice(kernel: Kernel, session_id: str, artifact_id: str, offset: int, limit: int) -> OutputSlice:
+    """See `ToolContext.read_output`."""
+    found = await kernel.store.artifact(artifact_id)
+    if found is None or not await may_read(kernel.store, session_id, found):
+        raise ToolFailure(f"no stored output {artifact_id!r} in this session")
+    if not found.media_type.startswith(_TEXTS):
+        raise ToolFailure(f"{artifact_id!r} is {found.media_type} of {found.size} bytes and no text")
+    first, length = span_to_read(found.size, offset, limit)
+    data = await kernel.store.read_artifact(artifact_id, offset=first, limit=length) if length else b""
+    return slice_of(data, first, found.size, offset, limit)
+
+
+async def _put(kernel: Kernel, session_id: str, data: bytes, media_type: str) -> str:
     kernel.ambient.reach("artifact.before")
-    artifact = await kernel.store.put_artifact(session_id, text.encode("utf-8", "surrogatepass"), "text/plain")
+    artifact = await kernel.store.put_artifact(session_id, data, media_type)
     kernel.ambient.reach("artifact.after")
-    pointer = f"read_output(artifact_id={artifact.artifact_id!r}, offset=...) reads the rest"
-    return shortened(content, limit, pointer), artifact.artifact_id
+    return artifact.artifact_id
+
+
+def _packed(text: str) -> tuple[bytes, int]:
+    """(bytes, lines) of a text."""
+    out, lines = io.BytesIO(), 0
+    for at in range(0, len(text), _PIECE):
+        piece = text[at : at + _PIECE]
+        out.write(encoded(piece))
+        lines += piece.count("\n")
+    return out.getvalue(), lines + (not text.endswith("\n"))

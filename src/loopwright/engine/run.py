@@ -63,6 +63,10 @@ else:
     tool_batch = Late("loopwright.engine.tool_batch")
 
 
+LONGEST_REASON = 10_000
+"""Characters kept of the text of an error that ends a send."""
+
+
 class Run:
     """One run of the open send of a session, by whoever has the session's turn."""
 
@@ -112,8 +116,9 @@ class Run:
         except Exception as error:  # noqa: BLE001 - the top of a run: whatever it is becomes the outcome
             self.error = error
             code = error.code if isinstance(error, LoopwrightError) else type(error).__name__
-            context.emit(AgentEventType.AGENT_ERROR, code, calls.text_of(error))
-            ending = Finish("failed", "", None, code, None, calls.text_of(error))
+            why = calls.text_of(error)[:LONGEST_REASON]
+            context.emit(AgentEventType.AGENT_ERROR, code, why)
+            ending = Finish("failed", "", None, code, None, why)
         else:
             return None
         _, cancellation = await settled(self._end_early(ending))

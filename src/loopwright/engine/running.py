@@ -28,9 +28,12 @@ from .kernel import Kernel
 if TYPE_CHECKING:
     from ..core import window as windows
     from ..ports import hook
+    from . import attachments
+    from .attachments import Attachments
 else:
     windows = Late("loopwright.core.window")
     hook = Late("loopwright.ports.hook")
+    attachments = Late("loopwright.engine.attachments")
 
 _log = logging.getLogger("loopwright.run")
 
@@ -38,7 +41,7 @@ _log = logging.getLogger("loopwright.run")
 class RunContext:
     """One run of one send."""
 
-    __slots__ = ("_specs", "allowed", "journal", "kernel", "round", "token", "tools")
+    __slots__ = ("_attachments", "_specs", "allowed", "journal", "kernel", "model_place", "round", "token", "tools")
 
     def __init__(self, kernel: Kernel, journal: Journal, token: CancellationToken, tools: ToolSource) -> None:
         self.kernel = kernel
@@ -46,9 +49,12 @@ class RunContext:
         self.token = token
         self.tools = tools
         self.round = 0
+        self.model_place = 0
+        """Which model of the chain this send asks: once it moved on it stays there."""
         names = self.send.start.tools
         self.allowed: frozenset[str] | None = None if names is None else frozenset(names)
         self._specs: tuple[ToolSpec, ...] | None = None
+        self._attachments: Attachments | None = None
 
     @property
     def session_id(self) -> str:
@@ -97,6 +103,13 @@ class RunContext:
             raise ToolNotFound(name, [spec.name for spec in self.specs()])
         return found
 
+    @property
+    def attachments(self) -> Attachments:
+        """Bytes of pictures and files that the requests of this run need."""
+        if self._attachments is None:
+            self._attachments = attachments.Attachments(self.kernel.store)
+        return self._attachments
+
     async def assure_lease(self) -> None:
         """Right before anything touches the world: raises `SessionFencedError` when the lease may be gone.
 
@@ -119,7 +132,7 @@ class RunContext:
 
     def note(self, text: str) -> None:
         """Something for the log that changes nothing."""
-        _log.warning("session %s: %s", self.session_id, text)
+        _log.warning("session %s: %.2000s", self.session_id, text)
 
 
 def base_prompt(config: AgentLoopConfig, state: State, of_send: str | None) -> str | None:
@@ -141,9 +154,14 @@ async def said(kernel: Kernel, session_id: str, items: Sequence[InboxItem]) -> l
 
 
 async def before_append(kernel: Kernel, session_id: str, message: UserMessage) -> UserMessage:
-    """The message after the hooks that see user messages before they are stored."""
-    if not kernel.hooks.in_use or not kernel.hooks.has(hook.HookPoint.MESSAGE_APPEND):
-        return message
-    context = hook.MessageContext(session_id=session_id, message=message)
-    await kernel.hooks.run(hook.HookPoint.MESSAGE_APPEND, context)
-    return context.message if isinstance(context.message, UserMessage) else message
+    """The message as it is stored: after the hooks that see user messages before that, `without_bytes`."""
+    if kernel.hooks.in_use and kernel.hooks.has(hook.HookPoint.MESSAGE_APPEND):
+        context = hook.MessageContext(session_id=session_id, message=message)
+        await kernel.hooks.run(hook.HookPoint.MESSAGE_APPEND, context)
+        message = context.message if isinstance(context.message, UserMessage) else message
+    return await without_bytes(kernel, session_id, message)
+
+
+async def without_bytes(kernel: Kernel, session_id: str, message: UserMessage) -> UserMessage:
+    """The message without the bytes of its large pictures and files, which are stored first."""
+    return message if isinstance(message.content, str) else await attachments.put_away(kernel, session_id, message)

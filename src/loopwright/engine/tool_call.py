@@ -10,9 +10,9 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, as_data, idempotency_key, text_of
+from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, idempotency_key, text_of
 from ..core.state import OpenCall
-from ..model.call_errors import OnCommitError, ToolFailure, ToolValidationError
+from ..model.call_errors import OnCommitError, ToolValidationError
 from ..model.errors import ConfigError, LoopwrightError, SessionFencedError, ToolNotFound, UsageError
 from ..model.event_types import AgentEventType
 from ..model.messages import content_text
@@ -29,10 +29,10 @@ from ..model.records import (
 from ..ports.cancellation import CancellationToken
 from ..ports.hook import HookDirective, HookPoint, ToolAfterContext, ToolBeforeContext, ToolErrorContext
 from ..ports.store import RunInside
-from ..ports.tool import InputNeeded, Reconcile, ToolDefinition, ToolHandlerResult, UnknownOutcome
+from ..ports.tool import InputNeeded, OutputSlice, Reconcile, ToolDefinition, ToolHandlerResult, UnknownOutcome
 from ..ports.transaction_work import OnCommit, TransactionHost
 from ..prompts import prompt
-from .outputs import within_limit
+from .outputs import kept_data, read_slice, within_limit
 from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
@@ -75,19 +75,9 @@ class HandlerContext:
             self._token = self._run.token.child()
         return self._token
 
-    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
-        """Characters of a stored output of this session, or of what it reads as a fork."""
-        store = self._run.kernel.store
-        found = await store.artifact(artifact_id)
-        if found is None or (found.session_id != self.session_id and not await self._reads(artifact_id)):
-            raise ToolFailure(f"no stored output {artifact_id!r} in this session")
-        text = (await store.read_artifact(artifact_id)).decode("utf-8", "surrogatepass")
-        return text[offset : offset + limit]
-
-    async def _reads(self, artifact_id: str) -> bool:
-        """True for an output of another session that this one has a share of: it is a fork."""
-        known = (await self._run.kernel.store.inventory(self.session_id)).artifacts
-        return any(one.artifact_id == artifact_id for one in known)
+    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
+        """A part of a stored output of this session, or of what it reads as a fork."""
+        return await read_slice(self._run.kernel, self.session_id, artifact_id, offset, limit)
 
     def on_commit(self, fn: OnCommit) -> None:
         """Work for the transaction that records the result."""
@@ -277,7 +267,7 @@ class ToolRun:
         status: ResultStatus = "finished"
         data: Any = None
         if isinstance(value, ToolHandlerResult):
-            status, value, data = "finished" if value.ok else "failed", value.content, as_data(value.data)
+            status, value, data = "finished" if value.ok else "failed", value.content, value.data
         try:
             return await self.answer(status, as_content(value), data=data, works=works)
         except OnCommitError as error:
@@ -392,7 +382,13 @@ class ToolRun:
         limit = (self.tool.output_limit if self.tool is not None else None) or run.kernel.config.tool_output_limit
         content, artifact_id = await within_limit(run.kernel, run.session_id, content, limit)
         finished = ToolFinished(
-            self.call.call.id, self.name, status, content, data=data, key=self.key, artifact_id=artifact_id
+            self.call.call.id,
+            self.name,
+            status,
+            content,
+            data=await kept_data(run.kernel, run.session_id, data),
+            key=self.key,
+            artifact_id=artifact_id,
         )
         records = [*self._riders(), *(also or ()), finished]
         if works:

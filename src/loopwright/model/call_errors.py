@@ -27,6 +27,20 @@ class InteractionError(UsageError):
         super().__init__(f"interaction {interaction_id!r} of session {session_id!r} {state}")
 
 
+class MessageTooLargeError(UsageError):
+    """A message is larger than `max_message_bytes`; nothing of it was stored."""
+
+    code = "message.too_large"
+
+    def __init__(self, size: int, limit: int) -> None:
+        self.size = size
+        """Characters of its text and bytes of its pictures and files."""
+        self.limit = limit
+        super().__init__(
+            f"the message has {size} bytes with its pictures and files, over max_message_bytes={limit}; send less or give an url"
+        )
+
+
 class ToolResultError(UsageError):
     """A host's tool result was refused: unknown call, or a second result for one call."""
 

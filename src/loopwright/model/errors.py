@@ -6,6 +6,7 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     ├── UsageError                       fix the call
     │   ├── ConfigError                  config.invalid
     │   ├── InvalidMessageError          message.invalid
+    │   ├── MessageTooLargeError         message.too_large   (calls)
     │   ├── SessionNotFoundError         session.not_found
     │   ├── SessionGoneError             session.gone
     │   ├── SessionPendingError          session.pending

@@ -19,6 +19,7 @@ class AgentEventType(StrEnum):
     LLM_CALL_STARTED = "llm_call_started"
     LLM_CALL_COMPLETED = "llm_call_completed"
     LLM_RETRY_ATTEMPTED = "llm_retry_attempted"
+    MODEL_FALLBACK = "model_fallback"
     LLM_DEGRADED = "llm_degraded"
     ATTEMPT_DISCARDED = "attempt_discarded"
     STREAM_DELTA = "stream_delta"

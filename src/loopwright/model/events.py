@@ -76,6 +76,15 @@ class LLMRetryAttempted(Struct, frozen=True, tag="llm_retry_attempted"):
     next_sleep_s: float
 
 
+class ModelFallback(Struct, frozen=True, tag="model_fallback"):
+    """A model gave up and the next one of the chain is asked, for the rest of the send."""
+
+    from_model: str
+    to_model: str
+    error_code: str
+    error_message: str
+
+
 class LLMDegraded(Struct, frozen=True, tag="llm_degraded"):
     """No attempt worked; the send ends as degraded."""
 
@@ -204,6 +213,7 @@ EventData: TypeAlias = (
     | LLMCallStarted
     | LLMCallCompleted
     | LLMRetryAttempted
+    | ModelFallback
     | LLMDegraded
     | AttemptDiscarded
     | StreamDelta

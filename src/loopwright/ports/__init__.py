@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .store_admin import SessionStore, StoreAdmin
     from .store_transfer import StoreTransfer
     from .store_upkeep import StoreUpkeep
-    from .tool import InputNeeded, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
+    from .tool import InputNeeded, OutputSlice, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
     from .transaction_work import OnCommit, TransactionCursor, TransactionHost
     from .wake_source import WakeSource
 
@@ -63,6 +63,7 @@ _HOME = {
     "NoteBook": "note_book",
     "OnCommit": "transaction_work",
     "Prices": "prices",
+    "OutputSlice": "tool",
     "PromptProblem": "prompt_source",
     "PromptSections": "prompt_source",
     "PromptSource": "prompt_source",
@@ -121,6 +122,7 @@ __all__ = [
     "NewSession",
     "NoteBook",
     "OnCommit",
+    "OutputSlice",
     "Prices",
     "PromptProblem",
     "PromptSections",

@@ -34,6 +34,10 @@ class LLMRequest(Struct, frozen=True, gc=False, kw_only=True):
     temperature: float | None = None
     """None is not sent: newer models refuse the field."""
     response_format: StructuredOutputSpec | None = None
+    stable: int | None = None
+    """How many leading `messages` the next request brings back unchanged; what follows is the tail. None: all of them."""
+    cache_key: str | None = None
+    """A stable id of the conversation; providers that route by one get its digest, and keep it on one prompt cache."""
     extra: Mapping[str, Any] = field(default_factory=lambda: {})
     """Provider fields merged into the request body as they are; they win over ours."""
 
@@ -89,6 +93,8 @@ class LLMStreamChunk(Struct, frozen=True, gc=False):
 class LLMService(Protocol):
     """A model behind an API. A host's own service needs only these three methods.
 
+    It may say more of itself: `model`, the name for events and records, and `capabilities`, an object whose
+    `context_tokens` lets longer requests fall back to it (`ModelCapabilities` of `loopwright.transports` is one).
     Guarantees: one call is one request, never retried inside (the loop owns retries); a reply that was
     cut off raises instead of looking complete; joined chunks equal the final response.
     Raises: `LLMRequestError` (permanent), `LLMContextOverflowError`, `LLMTransientError` (may be retried).

@@ -43,6 +43,19 @@ class InputNeeded(Struct, frozen=True):
     metadata: dict[str, Any] = field(default_factory=lambda: {})
 
 
+class OutputSlice(Struct, frozen=True):
+    """A part of a stored output, in whole characters."""
+
+    text: str
+    """"" past the end."""
+    start: int
+    """Byte of its first character, from 0."""
+    end: int
+    """Where the next part begins; equal to `size` when nothing is left."""
+    size: int
+    """Bytes of the whole output in UTF-8."""
+
+
 class ToolContext(Protocol):
     """What a handler may know and do; a handler gets it by declaring a parameter annotated with it."""
 
@@ -81,8 +94,13 @@ class ToolContext(Protocol):
         """Values of this session in this process, shared by its tools; lost with the process, bounded by the tool."""
         ...
 
-    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
-        """Characters of a stored tool output of this session; "" past its end; `ToolFailure` for an unknown id."""
+    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
+        """The characters in `limit` bytes from byte `offset` of a stored tool output of this session.
+
+        Only those bytes are read, whatever the size of the output. An offset inside a character counts as its first byte,
+        and there is at least one character until the end: parts that each begin at the `end` of the last are the whole.
+        Raises: `ToolFailure` for an unknown id, for one of another session, and for what is no text.
+        """
         ...
 
     def on_commit(self, fn: OnCommit) -> None:

@@ -52,6 +52,10 @@ T = TypeVar("T")
 _named: Final[dict[str, SharedData]] = {}
 
 
+_IN_A_THREAD: Final = 256 * 1024
+"""Bytes of an artifact from which on its digest is not made on the event loop."""
+
+
 class MemoryStore:
     """Sessions of this process. Stores of one name share their data until the process ends; without a name it is private."""
 
@@ -109,12 +113,12 @@ class MemoryStore:
         """See `Store.list`."""
         return self._offer(lambda: self._rules.list(query))
 
-    def put_artifact(
+    async def put_artifact(
         self, session_id: str, data: bytes, media_type: str, *, digest: str | None = None
-    ) -> Awaitable[Artifact]:
+    ) -> Artifact:
         """See `ArtifactStore.put_artifact`."""
-        digest = digest or hashlib.sha256(data).hexdigest()
-        return self._offer(lambda: self._artifacts.put_artifact(session_id, bytes(data), media_type, digest))
+        name = digest or await _digest(data)
+        return await self._offer(lambda: self._artifacts.put_artifact(session_id, bytes(data), media_type, name))
 
     def read_artifact(self, artifact_id: str, *, offset: int = 0, limit: int | None = None) -> Awaitable[bytes]:
         """See `ArtifactStore.read_artifact`."""
@@ -240,3 +244,9 @@ class MemoryStore:
                     future.set_result(action())
                 except Exception as error:  # noqa: BLE001 - not swallowed: it is raised where the call is awaited
                     future.set_exception(error)
+
+
+async def _digest(data: bytes) -> str:
+    if len(data) < _IN_A_THREAD:
+        return hashlib.sha256(data).hexdigest()
+    return await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())

@@ -7,6 +7,7 @@ Read next: `crash_matrix.py`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,6 +32,7 @@ from ..ports.store import StoredRecord
 
 _DROPPED = (AttemptFailed, RunResumed, StateCheckpointed, ChainLinked)
 _OF_A_CALL = (ToolStarted, ToolFinished, ToolAbandoned, QuestionAsked, QuestionAnswered)
+_ARTIFACT = re.compile(r"art_[0-9a-f]{32}")
 _FIELDS = frozenset(
     {
         "kind",
@@ -114,8 +116,6 @@ class _Reading:
             call_id = self._questions.get(record.interaction_id, "")
         else:
             call_id = record.call_id
-        if isinstance(record, ToolFinished) and record.artifact_id is not None:
-            self._artifacts.setdefault(record.artifact_id, f"artifact-{len(self._artifacts) + 1}")
         index = self._calls.get(call_id, -1)
         return index, self._line(record, f" {self._replies}.{index}")
 
@@ -131,6 +131,7 @@ class _Reading:
             if part.get("type") == "tool_call":
                 part["id"] = f"{self._replies}.{self._calls.get(part['id'], -1)}"
         text = json.dumps(shown, ensure_ascii=False, sort_keys=True)
-        for artifact_id, name in self._artifacts.items():
-            text = text.replace(artifact_id, name)
-        return f"{kind}{call} {text}"
+        return f"{kind}{call} {_ARTIFACT.sub(self._artifact, text)}"
+
+    def _artifact(self, found: re.Match[str]) -> str:
+        return self._artifacts.setdefault(found[0], f"artifact-{len(self._artifacts) + 1}")

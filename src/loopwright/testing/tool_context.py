@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.note_rules import NoteChange, with_change
+from ..core.text_ranges import encoded, slice_of
 from ..model.call_errors import ToolFailure
 from ..model.notes import Note, NotesPolicy, TodoItem
 from ..ports.cancellation import CancellationToken
+from ..ports.tool import OutputSlice
 from ..ports.transaction_work import OnCommit, TransactionCursor
 
 
@@ -75,11 +77,12 @@ class FakeToolContext:
         self._outputs = dict(outputs or {})
         self._works: list[OnCommit] = []
 
-    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> str:
-        """Characters of an output given at construction. Raises: `ToolFailure` for an unknown id."""
+    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
+        """A part of an output given at construction. Raises: `ToolFailure` for an unknown id."""
         if artifact_id not in self._outputs:
             raise ToolFailure(f"no stored output {artifact_id!r}; known: {', '.join(self._outputs) or 'none'}")
-        return self._outputs[artifact_id][offset : offset + limit]
+        data = encoded(self._outputs[artifact_id])
+        return slice_of(data, 0, len(data), offset, limit)
 
     def on_commit(self, fn: OnCommit) -> None:
         """Keeps the function for `commit`."""

@@ -22,7 +22,8 @@ from .glob import glob_tool
 from .grep import grep_tool
 from .load_skill import load_skill_tool
 from .note import note_tool
-from .read_file import read_file_tool, read_output_tool
+from .read_file import read_file_tool
+from .read_output import read_output_tool
 from .registry import ToolRegistry
 from .shell import bash_tool
 from .todo import todo_tool

@@ -1,4 +1,4 @@
-"""The tools that show what is there: `read_file` and `read_output`.
+"""The tool that shows what is there: `read_file`.
 
 Owns: pages with line numbers, folder listings. Must not know: how escaping is prevented (`../jail.py`).
 Read next: `write_file.py`.
@@ -55,31 +55,6 @@ def read_file_tool(workspace: Workspace) -> ToolDefinition:
         return _page(text, note, path, offset, limit or PAGE_LINES)
 
     return read_file
-
-
-def read_output_tool() -> ToolDefinition:
-    """`read_output`: the whole of a tool output of which the model saw head and tail. Effect pure."""
-
-    @tool(description=description_of("read_output"), effect="pure", output_limit=60_000)
-    async def read_output(
-        artifact_id: str,
-        ctx: ToolContext,
-        offset: Annotated[int, Meta(ge=0)] = 0,
-        limit: Annotated[int, Meta(ge=1, le=50_000)] = 20_000,
-    ) -> str:
-        """Read stored output.
-
-        Args:
-            artifact_id: The id that the shortened output names.
-            offset: First character to show, from 0.
-            limit: Characters to show.
-        """
-        text = await ctx.read_output(artifact_id, offset=offset, limit=limit)
-        if not text:
-            return f"(nothing at offset {offset}: the output ends before it)"
-        return text if len(text) < limit else f"{text}\n(continue with offset={offset + len(text)})"
-
-    return read_output
 
 
 def numbered(lines: list[str], first: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..core.unseen import unseen_text
 from ..model.errors import ConfigError
 from ..model.messages import (
     AssistantMessage,
@@ -24,7 +25,9 @@ from ..model.messages import (
 )
 from ..model.specs import ToolSpec
 from ..ports.llm import LLMRequest
-from .json_values import objects, section
+from .json_values import as_object, as_text, objects, section
+from .kept_reasoning import THINKING, binds_prefix, keeps_thinking, lacks_thinking
+from .prompt_cache import CLAUDE_HOST, is_cacheable, mark_blocks
 from .wire_parts import (
     RenderedRequest,
     RenderSettings,
@@ -37,14 +40,21 @@ from .wire_parts import (
     is_unseen,
     output_limit,
     schema_instruction,
+    stable_split,
     state_data,
     temperature,
     tool_specs,
-    unseen_text,
     wire_names,
 )
 
 FAMILY = "anthropic"
+
+BINDING_BETA = "thinking-binding-controls-2026-08-01"
+_LEAVE_OUT_WHAT_IS_BOUND: dict[str, Any] = {
+    "type": "adaptive",
+    "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+}
+"""Thinking as these models do it anyway, and what is bound to an earlier window is left out instead of refused."""
 
 _NOTHING_SAID = "(no text)"
 """Stands in for an empty turn, which the provider refuses."""
@@ -58,38 +68,73 @@ def render_messages(request: LLMRequest, settings: RenderSettings, *, stream: bo
     if limit is None:
         raise ConfigError("Anthropic needs an output limit: set max_output_tokens in the config or in the request")
     overrides = {**settings.extra, **request.extra}
-    thinks = section(overrides, "thinking").get("type") == "enabled"
-    body: dict[str, Any] = {"model": request.model or settings.model, "max_tokens": limit}
+    model = str(overrides.get("model") or request.model or settings.model)
+    messages = list(as_messages(request.messages))
+    first = next((i for i, m in enumerate(messages) if not isinstance(m, SystemMessage)), len(messages))
+    system = [request.system_prompt] if request.system_prompt else []
+    system.extend([m.content for m in messages[:first] if isinstance(m, SystemMessage)])
+    turns = _MessagesTurns(names, settings, model, disabled=_thinking(overrides) == "disabled")
+    split = stable_split(request, first)
+    turns.write(messages[first:] if split is None else messages[first : first + split])
+    if _thinking(overrides) == "enabled" and lacks_thinking(turns.out):
+        del overrides["thinking"]  # refused when the turn that asked for these tools did not think
+    thinks = _thinking(overrides) == "enabled"
+    body: dict[str, Any] = {"model": model, "max_tokens": limit}
     warmth = temperature(request, settings)
     if warmth is not None and not thinks:  # refused together
         body["temperature"] = warmth
-    messages = list(as_messages(request.messages))
-    system = [request.system_prompt] if request.system_prompt else []
-    first = next((i for i, m in enumerate(messages) if not isinstance(m, SystemMessage)), len(messages))
-    system.extend([m.content for m in messages[:first] if isinstance(m, SystemMessage)])
     output = request.response_format
     if output is not None and settings.capabilities.json_schema and is_strict_schema(output.schema):
         body["output_config"] = {"format": {"type": "json_schema", "schema": output.schema}}
     elif output is not None:
         system.append(schema_instruction(output))
-    if settings.host == "api.anthropic.com":
-        # One automatic breakpoint at the end: the prefix is cached, and no earlier byte changes from call to call.
-        body["cache_control"] = {"type": "ephemeral"}
     if specs:
+        forced = not thinks and settings.capabilities.forced_tool_choice is not False
         body["tools"] = [_tool(spec, names) for spec in specs]
-        body["tool_choice"] = _tool_choice(request.tool_choice, names, forced=not thinks)
+        body["tool_choice"] = _tool_choice(request.tool_choice, names, forced=forced)
     body["stream"] = stream
     if system:
         body["system"] = "\n\n".join(system)
-    turns = _MessagesTurns(names, settings)
-    turns.write(messages[first:])
+    if settings.host == CLAUDE_HOST:
+        _mark(body, turns.out, overrides, tail=split is not None)
+        if binds_prefix(model) and _thinking(overrides) in ("", "adaptive"):
+            body["thinking"] = _LEAVE_OUT_WHAT_IS_BOUND
     if turns.container is not None:
         body["container"] = turns.container
+    if split is not None:
+        turns.write(messages[first + split :])
     body["messages"] = turns.out
     for name, value in overrides.items():
         both = isinstance(value, dict) and isinstance(body.get(name), dict)
         body[name] = {**body[name], **value} if both else value
-    return RenderedRequest(body, names.host_names())
+    binding = "block_binding" in section(body, "thinking")
+    return RenderedRequest(body, names.host_names(), {"anthropic-beta": BINDING_BETA} if binding else {})
+
+
+def _thinking(overrides: dict[str, Any]) -> str:
+    """How the host set thinking: "enabled", "disabled", "adaptive", or "" when it did not."""
+    return as_text(section(overrides, "thinking").get("type"))
+
+
+def _mark(body: dict[str, Any], turns: list[dict[str, Any]], overrides: dict[str, Any], *, tail: bool) -> None:
+    """Breakpoints of the prompt cache: behind tools and instructions, far back in a long round, at the stable end.
+
+    Without a tail the provider finds the end itself. The host's own `cache_control` says how each of them looks; None
+    leaves them out.
+    """
+    own = overrides.pop("cache_control", {})
+    if own is None:
+        return
+    mark: dict[str, Any] = {"type": "ephemeral", **(as_object(own) or {})}
+    tools, system = objects(body.get("tools")), body.get("system")
+    if is_cacheable([*tools, system or ""], body["model"]):
+        if system:
+            body["system"] = [{"type": "text", "text": system, "cache_control": mark}]
+        else:
+            body["tools"] = [*tools[:-1], {**tools[-1], "cache_control": mark}]
+    mark_blocks(turns, mark, end=tail and is_cacheable([*tools, system or "", *turns], body["model"]))
+    if not tail:
+        body["cache_control"] = mark
 
 
 def _tool(spec: ToolSpec | dict[str, Any], names: WireNames) -> dict[str, Any]:
@@ -109,12 +154,14 @@ def _tool_choice(choice: str, names: WireNames, *, forced: bool) -> dict[str, An
 class _MessagesTurns:
     """Turns that alternate between user and assistant."""
 
-    def __init__(self, names: WireNames, settings: RenderSettings) -> None:
+    def __init__(self, names: WireNames, settings: RenderSettings, model: str, *, disabled: bool) -> None:
         self.out: list[dict[str, Any]] = []
         self.container: Any = None
         """Set while a turn of the provider's own tools is open in it."""
         self._names = names
         self._settings = settings
+        self._model = model
+        self._disabled = disabled
         self._used_ids: set[str] = set()
         self._wire_ids: dict[str, str] = {}
         """Ids of the newest assistant turn, ours to the provider's."""
@@ -196,7 +243,7 @@ class _MessagesTurns:
     def _kept_blocks(self, message: AssistantMessage) -> list[dict[str, Any]] | None:
         """The provider's own blocks, untouched, as long as they say what the message says; else None.
 
-        A call that the message no longer holds is left out: nobody will answer it.
+        Thinking that would be refused is left out. A call that the message no longer holds is left out: nobody will answer it.
         """
         data = state_data(message, FAMILY, "") or {}
         blocks = objects(data.get("content"))
@@ -206,9 +253,12 @@ class _MessagesTurns:
         if not {block.get("id") for block in blocks if block.get("type") == "tool_use"}.issuperset(wanted):
             return None
         self.container = section(data, "container").get("id") if wanted else None
+        thinking = keeps_thinking(message, self._model, disabled=self._disabled)
         kept: list[dict[str, Any]] = []
         for block in blocks:
             kind = block.get("type")
+            if kind in THINKING and not thinking:
+                continue
             if kind == "tool_use":
                 call_id = str(block.get("id"))
                 if call_id not in wanted:

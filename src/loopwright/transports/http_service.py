@@ -18,6 +18,8 @@ import httpx2
 from ..model.errors import ConfigError, LLMError, LLMTransientError
 from ..ports.ambient import RealAmbient
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
+from .kept_reasoning import with_asked_model
+from .model_capabilities import ModelCapabilities
 from .provider_config import LLMProviderConfig
 from .provider_failures import FailureReader
 from .reply_chunks import chunks_of
@@ -106,6 +108,11 @@ class HTTPModelService:
         """The tag of who serves it, by which prices are found."""
         return self.config.provider
 
+    @property
+    def capabilities(self) -> ModelCapabilities:
+        """What is declared or known of the model."""
+        return self.config.capabilities_of(self.config.model)
+
     def __repr__(self) -> str:
         return f"HTTPModelService({self.config!r})"
 
@@ -118,7 +125,8 @@ class HTTPModelService:
         finally:
             await response.aclose()
         try:
-            return self._wire.read(body, rendered.host_names, self._failures)
+            reply = self._wire.read(body, rendered.host_names, self._failures)
+            return with_asked_model(reply, rendered.body.get("model"))
         except (ValueError, RecursionError) as error:
             what = "an empty body" if not body.strip() else "a body that is not a reply of its protocol"
             raise self._failures.transient(f"{what} with status 200 ({error})", status=200) from error
@@ -132,7 +140,7 @@ class HTTPModelService:
             if "json" in response.headers.get("content-type", ""):
                 # Some servers answer with a document although a stream was asked for.
                 whole = self._wire.read(await self._body(response), rendered.host_names, self._failures)
-                for chunk in chunks_of(whole):
+                for chunk in chunks_of(with_asked_model(whole, rendered.body.get("model"))):
                     yield chunk
                 return
             reader = self._wire.reader(rendered.host_names, self._failures)
@@ -155,7 +163,7 @@ class HTTPModelService:
                 raise self._failures.transient("the stream ended before the reply did", status=200)
             for chunk in await _read_tail(pieces, events, reader):
                 yield chunk
-            yield LLMStreamChunk(response=reader.response())
+            yield LLMStreamChunk(response=with_asked_model(reader.response(), rendered.body.get("model")))
         except (ValueError, RecursionError) as error:
             raise self._failures.transient(
                 f"the stream holds what is not of its protocol ({error})", status=200
@@ -194,7 +202,11 @@ class HTTPModelService:
         auth: Any = self.config.auth if self.config.auth is not None else httpx2.USE_CLIENT_DEFAULT
         try:
             request = client.build_request(
-                "POST", self._url, content=encode_body(rendered.body), headers=self._headers, timeout=self._timeout
+                "POST",
+                self._url,
+                content=encode_body(rendered.body),
+                headers=self._headers_of(rendered),
+                timeout=self._timeout,
             )
             response = await client.send(request, stream=True, auth=auth)
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
@@ -239,6 +251,17 @@ class HTTPModelService:
         if isinstance(error, httpx2.ReadTimeout):
             return self._failures.transient(f"nothing came for {self.config.timeout_s:g} s ({kind})")
         return self._failures.transient(f"network fault at {self.config.host}: {kind} {error}".rstrip())
+
+    def _headers_of(self, rendered: RenderedRequest) -> dict[str, str]:
+        """The service's headers and those of this body; a list that both name holds the words of both."""
+        if not rendered.headers:
+            return self._headers
+        both = {
+            name: ",".join([self._headers[name], value])
+            for name, value in rendered.headers.items()
+            if name in self._headers
+        }
+        return {**self._headers, **rendered.headers, **both}
 
     def _all_headers(self) -> dict[str, str]:
         # Compression would make a proxy collect several events before it sends them on.

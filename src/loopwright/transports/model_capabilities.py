@@ -31,6 +31,9 @@ class ModelCapabilities(Struct, frozen=True, kw_only=True):
     usage_in_stream: bool | None = None
     """Chat Completions only: `stream_options.include_usage` is understood; False leaves it out."""
 
+    context_tokens: int | None = None
+    """Tokens that a request and its reply may have together; a fallback for longer requests needs it declared."""
+
     def over(self, other: ModelCapabilities) -> ModelCapabilities:
         """This value where it knows, `other` elsewhere."""
         return ModelCapabilities(
@@ -39,6 +42,7 @@ class ModelCapabilities(Struct, frozen=True, kw_only=True):
             json_schema=other.json_schema if self.json_schema is None else self.json_schema,
             max_tokens_field=self.max_tokens_field or other.max_tokens_field,
             forced_tool_choice=other.forced_tool_choice if self.forced_tool_choice is None else self.forced_tool_choice,
+            context_tokens=other.context_tokens if self.context_tokens is None else self.context_tokens,
             usage_in_stream=other.usage_in_stream if self.usage_in_stream is None else self.usage_in_stream,
         )
 
@@ -53,6 +57,8 @@ _SEES = re.compile(
     r"|mistral-(small|medium|large)|llama-?4|llama-?3\.2-(11|90)b|llava|vision|-vl\b|-vl-|qwen3\.[5-9]|kimi-k2\.[5-9]"
 )
 _NEW_LIMIT = re.compile(r"gpt-[5-9]|\bo[134](-|$)")
+# These think on every request, and a forced tool is refused together with thinking.
+_ALWAYS_THINKS = re.compile(r"claude-(opus|sonnet|fable|mythos)-(5[-.][1-9]|[6-9])(?!\d)")
 _ANTHROPIC_WITHOUT_SCHEMA = re.compile(r"claude-(2|3|instant)|claude-(opus|sonnet)-4(-0|-2025\d+)?$")
 
 
@@ -70,7 +76,8 @@ def known_capabilities(family: str, vendor: str, model: str, *, own_server: bool
         sees = True
     if family == "anthropic":
         schema = not _ANTHROPIC_WITHOUT_SCHEMA.search(name)
-        return ModelCapabilities(images=sees, files=sees, json_schema=schema, forced_tool_choice=True)
+        forced = not _ALWAYS_THINKS.search(name)
+        return ModelCapabilities(images=sees, files=sees, json_schema=schema, forced_tool_choice=forced)
     if family == "openai-responses":
         return ModelCapabilities(images=sees, files=sees, json_schema=vendor != "deepseek", forced_tool_choice=True)
     # OpenAI's newer models refuse `max_tokens`; many compatible servers know nothing else.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.unseen import unseen_text
 from ..model.messages import (
     AssistantMessage,
     FilePart,
@@ -22,7 +23,20 @@ from ..model.messages import (
 )
 from ..model.specs import ToolSpec
 from ..ports.llm import LLMRequest
-from .json_values import section
+from .json_values import objects, section
+from .kept_reasoning import chat_call_extras, chat_reasoning
+from .prompt_cache import (
+    CLAUDE_MARK,
+    OPENAI_MARK,
+    cache_headers,
+    cache_key,
+    ends,
+    is_cacheable,
+    mark_parts,
+    marks_claude_parts,
+    marks_openai_parts,
+    parts_only,
+)
 from .wire_parts import (
     RenderedRequest,
     RenderSettings,
@@ -35,10 +49,10 @@ from .wire_parts import (
     is_unseen,
     output_limit,
     schema_instruction,
+    stable_split,
     state_data,
     temperature,
     tool_specs,
-    unseen_text,
     wire_names,
 )
 
@@ -76,11 +90,38 @@ def render_chat(request: LLMRequest, settings: RenderSettings, *, stream: bool) 
     messages: list[dict[str, Any]] = []
     if system:
         messages.append({"role": "system", "content": "\n\n".join(system)})
-    _ChatTurns(messages, names, settings).write(as_messages(request.messages))
+    turns = _ChatTurns(messages, names, settings, body["model"])
+    said = as_messages(request.messages)
+    split = stable_split(request)
+    turns.write(said if split is None else said[:split])
+    stable = len(messages)
+    if split is not None:
+        turns.write(said[split:])
     body["messages"] = messages
+    _mark(body, settings, None if split is None else stable)
+    key = cache_key(request, settings)
+    if key is not None:
+        body["prompt_cache_key"] = key
     body.update(settings.extra)
     body.update(request.extra)
-    return RenderedRequest(body, names.host_names())
+    return RenderedRequest(body, names.host_names(), cache_headers(request, settings))
+
+
+def _mark(body: dict[str, Any], settings: RenderSettings, stable: int | None) -> None:
+    """Breakpoints of the prompt cache, for models that want them; `stable` is None without a tail."""
+    messages, model = body["messages"], body["model"]
+    if marks_claude_parts(settings, model):
+        parts_only(messages, "content", "text")
+        kept = messages[:stable]
+        system = [i for i, message in enumerate(kept[:1]) if message["role"] == "system"]
+        places = [*system, *[i for i in ends(kept)[-2:] if i not in system]]
+        if is_cacheable([*objects(body.get("tools")), *kept], model):
+            mark_parts(messages, places, "content", CLAUDE_MARK)
+    elif marks_openai_parts(settings, model):
+        parts_only(messages, "content", "text")
+        if stable is not None:
+            mark_parts(messages, ends(messages[:stable]), "content", OPENAI_MARK)
+            body["prompt_cache_options"] = {"mode": "explicit"}
 
 
 def _tool(spec: ToolSpec | dict[str, Any], names: WireNames) -> dict[str, Any]:
@@ -104,10 +145,11 @@ def _tool_choice(choice: str, names: WireNames, settings: RenderSettings) -> Any
 class _ChatTurns:
     """Writes messages one after the other; holds pictures of tool results back until the results are complete."""
 
-    def __init__(self, out: list[dict[str, Any]], names: WireNames, settings: RenderSettings) -> None:
+    def __init__(self, out: list[dict[str, Any]], names: WireNames, settings: RenderSettings, model: str) -> None:
         self._out = out
         self._names = names
         self._settings = settings
+        self._model = model
         self._held: list[dict[str, Any]] = []
 
     def write(self, messages: tuple[Message, ...]) -> None:
@@ -136,11 +178,10 @@ class _ChatTurns:
         # A turn of calls alone has no content: null is accepted where "" is refused, and the other way round for
         # a turn without calls.
         turn["content"] = message.text or (None if calls else "")
-        for field in ("reasoning_content", "reasoning", "reasoning_details"):
-            if field in data:
-                turn[field] = data[field]
+        vendor = self._settings.vendor
+        turn.update(chat_reasoning(message, data, model=self._model, vendor=vendor))
         if calls:
-            extras = section(data, "call_extras")
+            extras = chat_call_extras(message, data, model=self._model, vendor=vendor)
             turn["tool_calls"] = [
                 {
                     "id": call.id,

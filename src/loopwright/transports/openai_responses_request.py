@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..core.unseen import unseen_text
 from ..model.messages import (
     AssistantMessage,
     FilePart,
@@ -24,6 +25,8 @@ from ..model.messages import (
 from ..model.specs import ToolSpec
 from ..ports.llm import LLMRequest
 from .json_values import as_text, objects
+from .kept_reasoning import usable_items
+from .prompt_cache import OPENAI_MARK, cache_key, ends, mark_parts, marks_openai_parts, parts_only
 from .wire_parts import (
     RenderedRequest,
     RenderSettings,
@@ -36,10 +39,10 @@ from .wire_parts import (
     is_unseen,
     output_limit,
     schema_instruction,
+    stable_split,
     state_data,
     temperature,
     tool_specs,
-    unseen_text,
     wire_names,
 )
 
@@ -82,9 +85,21 @@ def render_responses(request: LLMRequest, settings: RenderSettings, *, stream: b
     overrides = {**settings.extra, **request.extra}
     stored = overrides.get("store", False) is not False
     items: list[dict[str, Any]] = []
-    for message in as_messages(request.messages):
-        items.extend(_items(message, names, settings, stored=stored))
+    split, stable = stable_split(request), 0
+    for place, message in enumerate(as_messages(request.messages)):
+        items.extend(_items(message, names, settings, model, stored=stored))
+        if place + 1 == split:
+            stable = len(items)
+    if marks_openai_parts(settings, model):
+        for field in ("content", "output"):
+            parts_only(items, field, "input_text")
+            if split is not None:
+                mark_parts(items, ends(items[:stable]), field, OPENAI_MARK)
+                body["prompt_cache_options"] = {"mode": "explicit"}
     body["input"] = items
+    key = cache_key(request, settings)
+    if key is not None:
+        body["prompt_cache_key"] = key
     for name, value in overrides.items():
         both = isinstance(value, dict) and isinstance(body.get(name), dict)
         body[name] = {**body[name], **value} if both else value
@@ -112,7 +127,9 @@ def _tool_choice(choice: str, names: WireNames, settings: RenderSettings) -> Any
     return "required" if choice == "required" else {"type": "function", "name": names.wire(choice)}
 
 
-def _items(message: Message, names: WireNames, settings: RenderSettings, *, stored: bool) -> list[dict[str, Any]]:
+def _items(
+    message: Message, names: WireNames, settings: RenderSettings, model: str, *, stored: bool
+) -> list[dict[str, Any]]:
     if isinstance(message, SystemMessage):
         return [{"role": "system", "content": message.content}]
     if isinstance(message, UserMessage):
@@ -120,7 +137,7 @@ def _items(message: Message, names: WireNames, settings: RenderSettings, *, stor
     if isinstance(message, ToolResultMessage):
         output = _content(message.content, settings)
         return [{"type": "function_call_output", "call_id": message.call_id, "output": output}]
-    kept = _kept_items(message, settings, stored=stored)
+    kept = _kept_items(message, settings, model, stored=stored)
     if kept is not None:
         return kept
     items: list[dict[str, Any]] = []
@@ -140,31 +157,21 @@ def _items(message: Message, names: WireNames, settings: RenderSettings, *, stor
     return items
 
 
-def _kept_items(message: AssistantMessage, settings: RenderSettings, *, stored: bool) -> list[dict[str, Any]] | None:
+def _kept_items(
+    message: AssistantMessage, settings: RenderSettings, model: str, *, stored: bool
+) -> list[dict[str, Any]] | None:
     """The provider's own items, untouched, as long as they say what the message says; else None.
 
-    A call that the message no longer holds is left out: nobody will answer it.
+    Reasoning that would be refused is left out, and a call that the message no longer holds: nobody will answer it.
     """
+    state = message.provider_state
     data = state_data(message, FAMILY, settings.host)
     items = objects(data.get("items")) if data else []
-    if not items or items_text(items) != message.text:
+    if state is None or not items or items_text(items) != message.text:
         return None
     wanted = [call.id for call in message.tool_calls]
     held = {item.get("call_id") for item in items if item.get("type") == "function_call"}
-    if not held.issuperset(wanted):
-        return None
-    kept = [item for item in items if item.get("type") != "function_call" or item.get("call_id") in wanted]
-    unusable = [item for item in kept if not stored and _is_reference_only(item)]
-    if unusable:
-        # Without its reasoning an id would point at nothing, so the other items go as if they were new.
-        kept = [{k: v for k, v in item.items() if k != "id"} for item in kept if item not in unusable]
-    while kept and kept[-1].get("type") == "reasoning":
-        kept.pop()  # reasoning is refused without the item that it led to
-    return kept
-
-
-def _is_reference_only(item: dict[str, Any]) -> bool:
-    return item.get("type") == "reasoning" and not item.get("encrypted_content") and not item.get("content")
+    return usable_items(state, model, wanted, stored=stored) if held.issuperset(wanted) else None
 
 
 def items_text(items: list[dict[str, Any]]) -> str:

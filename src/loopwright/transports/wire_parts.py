@@ -1,6 +1,6 @@
 """What all three protocols need when a neutral request is written down.
 
-Owns: tool names and call ids that a provider accepts, texts that stand in for what a model cannot see, JSON that is
+Owns: tool names and call ids that a provider accepts, what a model cannot be shown, JSON that is
 valid UTF-8, schemas in instructions, tool specs from dicts.
 Must not know: a protocol's shapes, HTTP.
 Read next: `openai_chat_request.py`.
@@ -46,6 +46,8 @@ class RenderedRequest(Struct, frozen=True):
     body: dict[str, Any]
     host_names: dict[str, str]
     """Tool names as the provider knows them to the names that they stand for; holds only those that differ."""
+    headers: Mapping[str, str] = msgspec.field(default_factory=lambda: {})
+    """Headers that this body needs beside the service's own."""
 
 
 class WireNames:
@@ -155,16 +157,6 @@ def file_text(part: FilePart) -> str:
     return f'<file name="{part.name or "file"}" type="{part.media_type}">\n{(part.data or b"").decode("utf-8", "replace")}\n</file>'
 
 
-def unseen_text(part: ImagePart | FilePart, why: str = "this model cannot read it") -> str:
-    """A text in place of `part` which says that it was not seen and where it is."""
-    kind = "image" if isinstance(part, ImagePart) else "file"
-    name = part.name if isinstance(part, FilePart) else ""
-    place = part.url or (f"artifact {part.artifact_id}" if part.artifact_id else "")
-    size = f"{len(part.data)} bytes" if part.data is not None else ""
-    facts = ", ".join(fact for fact in (part.media_type, name, place, size) if fact)
-    return f"[{kind} not shown: {why}; you have NOT seen it ({facts})]"
-
-
 def schema_instruction(spec: StructuredOutputSpec) -> str:
     """The instruction that stands in for a provider's own structured output."""
     schema = _ENCODER.encode(spec.schema).decode()
@@ -218,6 +210,13 @@ def state_data(message: AssistantMessage, family: str, host: str) -> dict[str, A
     data = as_object(state.data)
     origin = data.get("origin") if data else None
     return data if origin is None or origin == host else None
+
+
+def stable_split(request: LLMRequest, first: int = 0) -> int | None:
+    """Where the tail begins among the messages from `first` on; None when there is no tail."""
+    if request.stable is None or request.stable >= len(request.messages):
+        return None
+    return max(request.stable - first, 0)
 
 
 def output_limit(request: LLMRequest, settings: RenderSettings) -> int | None:

@@ -26,6 +26,7 @@ from loopwright.model.messages import ToolResultMessage, UserMessage
 from loopwright.ports.llm import LLMRequest, LLMResponse
 from loopwright.transports import LLMProviderConfig
 from loopwright.transports.anthropic import MessagesWire
+from loopwright.transports.kept_reasoning import with_asked_model
 from loopwright.transports.openai_chat import ChatWire
 from loopwright.transports.openai_responses import ResponsesWire
 from loopwright.transports.provider_failures import FailureReader
@@ -54,7 +55,7 @@ def read(family: str, body: str) -> LLMResponse:
 
 
 def continuations() -> list[Any]:
-    """(family, reply body, recorded follow-up items) of every pair of exchanges that belong together."""
+    """(family, reply body, models of both requests, recorded follow-up items) of every pair of exchanges that belong together."""
     found = []
     for path in traffic_files():
         family = FAMILIES[path.parent.name]
@@ -67,7 +68,8 @@ def continuations() -> list[Any]:
             old, new = turns(first["request"]["body"]), turns(asked)
             # The first turn that the older request does not have is the reply, if there is one at all.
             if len(new) > len(old) and not drops_thinking_on_purpose(path, number):
-                found.append(pytest.param(family, body, new[len(old)], id=f"{path.stem[-60:]}-{number}"))
+                models = (first["request"]["body"]["model"], asked["model"])
+                found.append(pytest.param(family, body, models, new[len(old)], id=f"{path.stem[-60:]}-{number}"))
     return found
 
 
@@ -88,11 +90,12 @@ def turns(body: Any) -> list[list[Any]]:
     return [run for run in runs if run]
 
 
-def rendered(family: str, response: LLMResponse) -> list[Any]:
+def rendered(family: str, response: LLMResponse, models: tuple[str, str]) -> list[Any]:
+    response, model = with_asked_model(response, models[0]), models[1]
     results = [ToolResultMessage(c.id, c.name, "done") for c in response.tool_calls]
     request = LLMRequest(messages=[UserMessage("hi"), response.message(), *results, UserMessage("go on")])
-    capabilities = LLMProviderConfig(provider=family, model="m", api_key="k").capabilities_of("m")
-    settings = RenderSettings(model="m", vendor=family, host="h", capabilities=capabilities, max_output_tokens=100)
+    capabilities = LLMProviderConfig(provider=family, model=model, api_key="k").capabilities_of(model)
+    settings = RenderSettings(model=model, vendor=family, host="h", capabilities=capabilities, max_output_tokens=100)
     body = json.loads(encode_body(WIRES[family].render(request, settings, stream=True).body))
     return turns(body)[0]
 
@@ -148,9 +151,11 @@ def plain_item(item: Any) -> Any:
 
 
 @pytest.mark.skipif(not traffic_files(), reason=f"recorded traffic is not here: {FOLDER}")
-@pytest.mark.parametrize("family, body, recorded", continuations())
-def test_a_reply_goes_back_in_the_shape_that_the_provider_accepted(family: str, body: str, recorded: list[Any]) -> None:
-    ours = rendered(family, read(family, body))
+@pytest.mark.parametrize("family, body, models, recorded", continuations())
+def test_a_reply_goes_back_in_the_shape_that_the_provider_accepted(
+    family: str, body: str, models: tuple[str, str], recorded: list[Any]
+) -> None:
+    ours = rendered(family, read(family, body), models)
     if family == "openai-responses":
         recorded = aligned(ours, recorded)
     assert plain(family, ours) == plain(family, recorded)

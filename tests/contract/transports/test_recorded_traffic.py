@@ -83,6 +83,7 @@ def facts(response: LLMResponse) -> dict[str, Any]:
         "finish": response.finish_reason,
         "tokens": (response.usage.input_tokens, response.usage.output_tokens),
         "cached": response.usage.cached_tokens,
+        "written": response.usage.cache_write_tokens,
         "reasoned": response.usage.reasoning_tokens,
     }
 

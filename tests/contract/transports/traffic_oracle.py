@@ -144,6 +144,7 @@ def _expect_chat(document: dict[str, Any]) -> dict[str, Any]:
         "tokens": (usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)),
         # Mistral has a place of its own.
         "cached": (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or usage.get("num_cached_tokens", 0),
+        "written": (usage.get("prompt_tokens_details") or {}).get("cache_write_tokens") or 0,
         "reasoned": (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0,
     }
 
@@ -161,6 +162,7 @@ def _expect_responses(document: dict[str, Any]) -> dict[str, Any]:
         "finish": "tool_calls" if calls else "stop",
         "tokens": (usage["input_tokens"], usage["output_tokens"]),
         "cached": usage["input_tokens_details"]["cached_tokens"],
+        "written": usage["input_tokens_details"].get("cache_write_tokens") or 0,
         "reasoned": usage["output_tokens_details"]["reasoning_tokens"],
     }
 
@@ -176,5 +178,6 @@ def _expect_anthropic(document: dict[str, Any]) -> dict[str, Any]:
         "finish": {"end_turn": "stop", "tool_use": "tool_calls"}[document["stop_reason"]],
         "tokens": (usage["input_tokens"] + cached + usage["cache_creation_input_tokens"], usage["output_tokens"]),
         "cached": cached,
+        "written": usage["cache_creation_input_tokens"],
         "reasoned": (usage.get("output_tokens_details") or {}).get("thinking_tokens", 0),
     }

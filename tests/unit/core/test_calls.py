@@ -9,16 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopwright.core.calls import (
+    MAX_ARGUMENTS,
+    MAX_DATA,
     CutOff,
+    LargeData,
     aborted,
     arguments_of,
     as_content,
     as_data,
+    bounded,
     idempotency_key,
+    pointer_to,
     shortened,
     with_unique_ids,
 )
 from loopwright.core.state import fold
+from loopwright.core.text_ranges import encoded
 from loopwright.model.codec import decode, encode
 from loopwright.model.messages import AssistantMessage, ImagePart, TextPart, ToolCall
 from loopwright.model.records import AssistantMessageAdded, SendStarted, SessionCreated, ToolStarted
@@ -81,15 +87,15 @@ def test_data_is_what_a_reader_of_the_journal_gets(value: Any) -> None:
 
 @given(st.text(min_size=1), st.integers(1, 20))
 def test_a_long_output_keeps_head_and_tail_and_points_to_the_rest(text: str, limit: int) -> None:
-    got = shortened(text, limit, "POINTER")
+    got = shortened(text, limit, pointer_to("art_1", text, limit, 3))
     assert isinstance(got, str)
     if len(text) <= limit:
         assert got == text
     else:
         assert got.startswith(text[: limit * 2 // 3])
         assert got.endswith(text[-1:])
-        assert "POINTER" in got
-        assert str(len(text)) in got
+        assert f"read_output(artifact_id='art_1', offset={len(encoded(text[: limit * 2 // 3]))})" in got
+        assert f"of {len(text)} characters left out; of 3 lines" in got
 
 
 def test_shortening_text_keeps_pictures() -> None:
@@ -97,6 +103,33 @@ def test_shortening_text_keeps_pictures() -> None:
     got = shortened((TextPart("x" * 50), picture), 10, "p")
     assert isinstance(got, tuple)
     assert got[1:] == (picture,)
+
+
+def test_data_that_is_too_much_for_a_record_stays_json() -> None:
+    assert as_data("x" * (MAX_DATA - 2)) == "x" * (MAX_DATA - 2)
+    large = as_data(["x" * MAX_DATA])
+    assert isinstance(large, LargeData)
+    assert decode(large.body, object) == ["x" * MAX_DATA]
+
+
+@pytest.mark.parametrize("tail", ["", '"}', " " * MAX_ARGUMENTS, "…["])
+def test_arguments_that_are_too_much_are_left_out_and_never_run(tail: str) -> None:
+    large = ToolCall("c", "write", '{"text": "' + "x" * MAX_ARGUMENTS + tail)
+    small = ToolCall("d", "look", '{"x": 1}')
+    first, second = bounded((large, small))
+    assert len(first.arguments) < 2000
+    assert first.arguments.startswith('{"text": "xxx')
+    assert second is small
+    with pytest.raises(ValueError, match=f"nothing was run; {len(large.arguments)} characters"):
+        arguments_of(first, "stop")
+
+
+def test_all_calls_of_a_reply_share_one_limit_and_within_it_nothing_changes() -> None:
+    half = ToolCall("c", "write", '"' + "x" * (MAX_ARGUMENTS // 2 - 2) + '"')
+    assert bounded(given := (half, half)) is given
+    kept = bounded((half, half, half))
+    assert kept[:2] == (half, half)
+    assert len(kept[2].arguments) < 2000
 
 
 @given(st.lists(st.sampled_from(["", "a", "a_2", "b", "call_1"]), max_size=6))

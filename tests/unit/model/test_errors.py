@@ -29,6 +29,7 @@ FROZEN = {
     "loopwright.error",
     "memory.refused",
     "message.invalid",
+    "message.too_large",
     "notes.full",
     "output.invalid",
     "retry.later",

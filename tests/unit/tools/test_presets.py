@@ -183,9 +183,9 @@ async def test_a_stored_output_is_read_in_pages() -> None:
     assert definition.handler is not None
     context = FakeToolContext(outputs={"art_1": "abcdefghij"})
     first = await definition.handler({"artifact_id": "art_1", "limit": 4}, context)
-    assert first == "abcd\n(continue with offset=4)"
+    assert first == "abcd\n(bytes 0 to 4 of 10; continue with offset=4)"
     assert await definition.handler({"artifact_id": "art_1", "offset": 8, "limit": 4}, context) == "ij"
-    assert "ends before" in await definition.handler({"artifact_id": "art_1", "offset": 10}, context)
+    assert "has 10 bytes" in await definition.handler({"artifact_id": "art_1", "offset": 10}, context)
     with pytest.raises(ToolFailure, match="art_1"):
         await definition.handler({"artifact_id": "art_2"}, context)
 
