@@ -25,6 +25,7 @@ from ..model.specs import ToolSpec
 from ..ports.prompt_source import PromptProblem, PromptSections
 from ..ports.representation import FinishedSend, Representation
 from ..ports.tool import ToolSource
+from .journal import checked_record
 from .kernel import Kernel
 from .running import base_prompt
 from .threads import in_thread
@@ -209,14 +210,14 @@ def _projected(state: State, place: int, representation: Representation, tools: 
     messages = tuple(send_messages(state, place))
     if not messages:
         return None
+    made, why = None, None
     try:
         shown = representation.project(FinishedSend(label, messages, tools, send_asides(state, place)))
-        why = None if shown is None else problem(shown) or (None if shown else "it has no messages")
-    except Exception as error:  # noqa: BLE001 - host code: what it raises leaves this send verbatim
-        shown, why = None, f"{type(error).__name__}: {error}"
-    if why is not None:
+        if shown is not None and not (why := problem(shown) or (None if shown else "it has no messages")):
+            made = SendProjected(label, representation.kind, representation.version, tuple(shown))
+            checked_record(made, 0.0)
+    except Exception as error:  # noqa: BLE001 - host code: what it raises or answers leaves this send verbatim
+        made, why = None, f"{type(error).__name__}: {text_of(error)}"
+    if why:
         _log.warning("send #%s stays verbatim: representation %r failed: %s", label, representation.kind, why)
-        shown = None
-    if shown is None:
-        return None
-    return SendProjected(label, representation.kind, representation.version, tuple(shown))
+    return made
