@@ -15,16 +15,23 @@ from msgspec import Struct
 from ..model.context_records import FoldTrigger
 from ..model.messages import AssistantMessage, UserMessage
 from .decide import FoldPolicy
-from .estimate import CHARS_PER_TOKEN, message_tokens
+from .estimate import message_tokens, text_tokens
 from .state import State
-from .window import send_messages, shown_tokens, window_tokens
+from .window import send_messages, shown_tokens, tokens_of, window_tokens
 
 NOTE_SHARE = 4
 """A note may be one part in so many of the budget."""
 ROOM_SHARE = 2
 """A send whose own replies are folded is left with at most one part in so many of the budget."""
+FOLD_SHARE = 4
+"""One fold takes at most so many times the budget: more would need many model calls of which none may fail, in the time
+of one fold. What is left goes with the next."""
 BATCH_SHARE = 4
 """All results of one reply together may be shown as one part in so many of the budget."""
+POINTER = 100
+"""Tokens of what is said about the rest of a result, estimated."""
+LEAST_SHOWN = POINTER + 25
+"""Tokens of a result that are shown, however many there are."""
 
 
 class FoldPlan(Struct, frozen=True, kw_only=True):
@@ -89,8 +96,10 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
         kept -= 1
     first = len(sizes) - kept
     rounds = 0
-    if over and kept == 1 and fixed + note + sizes[-1] > limit:
-        rounds = _rounds_to_go(state, (limit // ROOM_SHARE) - fixed - note)
+    at_once = _at_once(state, first, int(FOLD_SHARE * limit / ratio))
+    if at_once == first and over and kept == 1 and fixed + note + sizes[-1] > limit:
+        rounds = _rounds_to_go(state, (limit // ROOM_SHARE) - fixed - note, FOLD_SHARE * limit)
+    first = at_once
     if first == 0 and rounds == 0:
         return None
     return FoldPlan(
@@ -103,8 +112,18 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
     )
 
 
-def _rounds_to_go(state: State, room: int) -> int:
-    """How many of the newest send's replies have to go so that the rest fits; the newest one stays."""
+def _at_once(state: State, first: int, most: int) -> int:
+    """How many of the `first` oldest sends one fold takes, `most` tokens of their own words together; at least one."""
+    size = 0
+    for place in range(first):
+        size += tokens_of(send_messages(state, place))
+        if size > most and place:
+            return place
+    return first
+
+
+def _rounds_to_go(state: State, room: int, most: int) -> int:
+    """How many of the newest send's replies have to go so that the rest fits, `most` tokens at once; the newest stays."""
     messages = send_messages(state, len(state.spans) - 1)
     sizes: list[int] = []
     said = 0
@@ -117,13 +136,25 @@ def _rounds_to_go(state: State, room: int) -> int:
         elif sizes:
             sizes[-1] += size
     gone = 0
-    while gone < len(sizes) - 1 and said + sum(sizes[gone:]) > room:
+    while gone < len(sizes) - 1 and said + sum(sizes[gone:]) > room and (not gone or sum(sizes[: gone + 1]) <= most):
         gone += 1
     return gone
 
 
-def shown_characters(budget: int | None, calls: int, limit: int) -> int:
-    """How much of one result the model sees: `limit`, or less so that a reply's results do not fill the budget."""
+def shown_characters(state: State, text: str, limit: int) -> int:
+    """How much of a result the model sees: `limit`, or less where the results of one reply would fill the budget.
+
+    Characters of other scripts count for more, so it is the text that says how many of them there may be.
+    """
+    send = state.facts.send
+    budget = None if send is None else send.start.context_budget_tokens
     if budget is None:
         return limit
-    return min(limit, max(budget * CHARS_PER_TOKEN // BATCH_SHARE // max(calls, 1), 200))
+    share = max(int(budget / ratio_of(state)) // BATCH_SHARE // max(len(state.batch), 1), LEAST_SHOWN)
+    shown = min(len(text), limit)
+    if text_tokens(text[:shown]) <= share:
+        return limit
+    room = max(share - POINTER, LEAST_SHOWN - POINTER)
+    while (size := text_tokens(text[:shown]) + text_tokens(text[-shown:])) > 2 * room:
+        shown = min(shown * 2 * room // size, shown - 1)
+    return max(shown, 1)
