@@ -135,6 +135,8 @@ class Watch(Struct):
     largest_fold: int = 0
     paid: int = 0
     """Tokens that the model reported."""
+    shown: dict[int, int] = field(default_factory=lambda: {})
+    """Of them, what requests held, by send."""
     problems: list[str] = field(default_factory=lambda: [])
 
     def judge(self, request: LLMRequest) -> None:
@@ -143,6 +145,7 @@ class Watch(Struct):
         size = tokens(request)
         self.requests += 1
         self.largest = max(self.largest, size)
+        self.shown[self.current] = self.shown.get(self.current, 0) + size
         wrong: list[str] = []
         if (why := problem(messages)) is not None:
             wrong.append(why)
@@ -358,12 +361,14 @@ def loop_of(
     return loop
 
 
-async def talk(loop: StatefulAgentLoop, watch: Watch, sends: int) -> None:
-    """Goes on with the conversation up to so many sends; what was interrupted is continued by asking again."""
+async def talk(loop: StatefulAgentLoop, watch: Watch, sends: int, *, recover: bool = False) -> None:
+    """Goes on with the conversation up to so many sends; what was interrupted is continued by asking again, or before."""
     try:
         await loop.new_session(session_id=SESSION)
     except SessionExistsError:
         pass
+    if recover:
+        watch.problems += [str(one.error) for one in await loop.recover() if one.error is not None]
     for send in range(watch.current, sends):
         watch.current = send
         result = await loop.send(words(send), session_id=SESSION, send_id=f"send-{send}")
