@@ -126,6 +126,8 @@ class Watch(Struct):
 
     current: int = 0
     """The send that runs."""
+    ended: int = 0
+    """Sends that were seen to end."""
     requests: int = 0
     notes: int = 0
     """Requests with a note."""
@@ -374,3 +376,4 @@ async def talk(loop: StatefulAgentLoop, watch: Watch, sends: int, *, recover: bo
         result = await loop.send(words(send), session_id=SESSION, send_id=f"send-{send}")
         if result.status != "completed" or result.final_text != answer(send):
             watch.problems.append(f"send {send} ended as {result.status}: {result.error_message or result.final_text[:80]}")
+        watch.ended = send + 1

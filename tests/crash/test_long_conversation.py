@@ -7,15 +7,15 @@ Each request is judged when it is made (`long_talk.Watch`), the journal at the e
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.crash.long_exam import Exam, examined
 from tests.crash.long_talk import FOLDS, REPRESENTATIONS, Model, Plan, Watch, loop_of, talk
-from tests.crash.processes import PATIENCE_S
 
 from loopwright import StatefulAgentLoop, open_store
 from loopwright.testing.crash_matrix import Life, play
@@ -26,13 +26,19 @@ pytestmark = pytest.mark.crash
 
 SENDS = 2_000
 IS_LONG = bool(os.environ.get("LOOPWRIGHT_LONG"))
-KILLED_SENDS = SENDS if IS_LONG else 150
-BETWEEN_KILLS = 1_500 if IS_LONG else 500
+KILLED_SENDS = SENDS if IS_LONG else 300
+BETWEEN_KILLS = 400
 """A process passes so many points at most before it is killed."""
 
 PLANS = [Plan(shown_as, fold) for shown_as in REPRESENTATIONS for fold in FOLDS]
 IDS = [f"{plan.representation}-{plan.fold}" for plan in PLANS]
-Dsn = Callable[[str], str]
+AT_FOLDS = (
+    "fold.before",
+    "fold.after",
+    "commit.before:fold_made+prompt_epoch_started+state_checkpointed",
+    "commit.after:fold_made+prompt_epoch_started+state_checkpointed",
+)
+"""Points that a random one seldom hits."""
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -67,3 +73,36 @@ async def test_every_window_is_valid_and_within_the_budget_for_two_thousand_send
     assert watch.notes > watch.requests * 0.95
     quarters = [sum(watch.shown[send] for send in range(at, at + SENDS // 4)) for at in range(0, SENDS, SENDS // 4)]
     assert max(quarters[1:]) < 1.2 * min(quarters[1:]), "what a send costs does not grow with their number"
+
+
+def stops_by_chance(where: random.Random) -> Iterator[StopAt]:
+    """Anywhere, and at folds, in turn."""
+    for point in itertools.cycle(AT_FOLDS):
+        yield StopAt("*", where.randint(1, BETWEEN_KILLS))
+        yield StopAt(point, where.randint(1, 2))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("plan", PLANS, ids=IDS)
+def test_a_conversation_killed_again_and_again_loses_and_doubles_nothing(plan: Plan, dsn: str) -> None:
+    watch, effects, where = Watch(), EffectLog(), random.Random(f"{plan} {dsn[:3]}")
+    stops, kills = stops_by_chance(where), list[StopAt]()
+    while watch.ended < KILLED_SENDS:
+        at = next(stops)
+        life = Life(dsn, len(kills) + 1, CrashPoints(VirtualAmbient(seed=len(kills) + 1), stop_at=at), effects)
+
+        def build(life: Life) -> StatefulAgentLoop:
+            return loop_of(plan, life.dsn, life.ambient, Model(watch, life.ambient.alive), life.effect)
+
+        recover = where.random() < 0.5
+        play(life, build, lambda loop, recover=recover: talk(loop, watch, KILLED_SENDS, recover=recover))  # pyright: ignore
+        if life.ambient.stopped is not None:
+            kills.append(life.ambient.reached[-1])
+    exam = exam_of(dsn, KILLED_SENDS)
+    assert watch.problems + exam.problems == [], kills
+    assert len(kills) > KILLED_SENDS // 50
+    assert exam.folds > KILLED_SENDS // 30
+    assert {at.point for at in kills} >= set(AT_FOLDS), kills
+    assert exam.usage.total_tokens <= watch.paid
+    assert {name for name, _ in effects.counts()} == {"put"}
+    assert max(effects.counts().values()) <= 1 + len(kills)
