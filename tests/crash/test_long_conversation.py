@@ -10,16 +10,20 @@ import asyncio
 import itertools
 import os
 import random
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.crash.long_exam import Exam, examined
 from tests.crash.long_talk import FOLDS, REPRESENTATIONS, Model, Plan, Watch, loop_of, talk
+from tests.crash.processes import PATIENCE_S, ROOT
 
 from loopwright import StatefulAgentLoop, open_store
 from loopwright.testing.crash_matrix import Life, play
-from loopwright.testing.crash_points import CrashPoints, EffectLog, StopAt
+from loopwright.testing.crash_points import CRASH_AT, CrashPoints, EffectLog, StopAt
 from loopwright.testing.virtual import VirtualAmbient
 
 pytestmark = pytest.mark.crash
@@ -106,3 +110,31 @@ def test_a_conversation_killed_again_and_again_loses_and_doubles_nothing(plan: P
     assert exam.usage.total_tokens <= watch.paid
     assert {name for name, _ in effects.counts()} == {"put"}
     assert max(effects.counts().values()) <= 1 + len(kills)
+
+
+REALLY_KILLED = PLANS if IS_LONG else [Plan("projected", "summary"), Plan("own", "agentic")]
+
+
+@pytest.mark.kill
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("plan", REALLY_KILLED, ids=lambda plan: f"{plan.representation}-{plan.fold}")
+def test_a_conversation_whose_process_is_really_killed_goes_on(plan: Plan, folder: Path) -> None:
+    sends = 600 if IS_LONG else 80
+    where, kills = random.Random(f"{plan}"), 0
+    stops = stops_by_chance(where)
+    while not (ended := one_process(plan, folder, sends, next(stops))):
+        kills += 1
+    assert ended, "the last process came to the end"
+    assert kills >= sends // 20
+    exam = exam_of(f"{folder}/sessions.db", sends)
+    assert [*(folder / "problems").read_text().splitlines(), *exam.problems] == []
+    assert max(EffectLog(folder / "effects").counts().values()) <= 1 + kills
+
+
+def one_process(plan: Plan, folder: Path, sends: int, at: StopAt) -> bool:
+    """True when the process was not killed before the end."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), CRASH_AT: str(at)}
+    command = [sys.executable, "-m", "tests.crash.long_child", str(folder), plan.representation, plan.fold, str(sends)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=2 * PATIENCE_S, check=False)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
+    return done.returncode == 0
