@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from .figures_context import COMBINATIONS, conversation
+from .figures_counting import counting
 from .figures_many import many
 from .figures_process import cold_start, imports
 from .figures_streaming import streaming
@@ -54,6 +56,16 @@ def store_steps(scale: Scale, stores: Sequence[Contestant]) -> Steps:
     ]
 
 
+def context_steps(scale: Scale) -> Steps:
+    return [
+        *[("folds", partial(conversation, scale, shown, folded)) for shown, folded in COMBINATIONS],
+        ("counting", lambda: counting(scale)),
+    ]
+
+
+CONTEXT_GROUPS = ("folds", "counting")
+
+
 def measured(steps: Steps, only: str | None) -> list[Figure]:
     figures: list[Figure] = []
     for group, measure in steps:
@@ -83,7 +95,7 @@ def main() -> None:
             except NoServerError as error:
                 sys.exit(f"bench: {error}")
         else:
-            figures = measured(steps(scale), given.only)
+            figures = measured(context_steps(scale) if given.context else steps(scale), given.only)
     text = document(figures, facts)
     if str(given.json) == "-":
         print(text)
@@ -106,13 +118,16 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="small and rough: shows that it runs, not how fast")
     parser.add_argument("--stores", action="store_true", help="the stores beside each other instead; starts servers")
+    parser.add_argument("--context", action="store_true", help="long conversations under a budget instead")
     parser.add_argument("--embedded", action="store_true", help="with --stores: leave out PostgreSQL and MariaDB")
     groups = list(dict.fromkeys(group for group, _ in steps(Scale(quick=True, folder=Path()))))
-    known = f"one group of figures: {', '.join(groups)}; with --stores: {', '.join(STORE_GROUPS)}"
+    known = f"one group of figures: {', '.join(groups)}; with --stores: {', '.join(STORE_GROUPS)}; with --context: {', '.join(CONTEXT_GROUPS)}"
     parser.add_argument("--only", metavar="GROUP", help=known)
     parser.add_argument("--folder", type=Path, help="where the databases go: the disk whose syncs count")
     given = parser.parse_args()
-    choices = list(STORE_GROUPS) if given.stores else groups
+    if given.stores and given.context:
+        parser.error("--stores and --context are two benchmarks; ask for one")
+    choices = list(STORE_GROUPS) if given.stores else list(CONTEXT_GROUPS) if given.context else groups
     if given.only not in {None, *choices}:
         parser.error(f"unknown group {given.only!r}; there are {', '.join(choices)}")
     if given.embedded and not given.stores:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
 from .core.retry import LLMRetryPolicy
 from .core.settings import type_problems
 from .model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from .model.notes import NotesPolicy
+else:
+    NotesPolicy = Any  # few sessions keep notes
 
 __all__ = ["AgentLoopConfig", "LLMRetryPolicy", "WorkerSettings"]
 
@@ -51,6 +56,12 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     within. None: nothing is folded before a provider refuses the window as too long."""
     fold_timeout_s: float = 120.0
     """How long one fold may take."""
+    notes: NotesPolicy | None = None
+    """Bounds of the notes that a model keeps; None: `NotesPolicy()`."""
+    memory_budget_tokens: int = 1500
+    """What recalled memory may add to a request; kept free in `context_budget_tokens` where a loop has a memory."""
+    memory_timeout_s: float = 5.0
+    """How long a send waits for what memory recalls."""
     run_cost_budget_usd: float | None = None
     """US dollars one send may cost; None is unlimited. Budgets of money need the loop's `prices`."""
     session_cost_budget_usd: float | None = None
@@ -118,6 +129,8 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         whole = isinstance(key, bytes) and len(key) >= SHORTEST_KEY
         if key is not None and not whole:
             problems.append(f"hash_chain_key must be bytes, at least {SHORTEST_KEY} of them")
+        if self.notes is not None and type(self.notes).__name__ != "NotesPolicy":
+            problems.append(f"notes must be a NotesPolicy, not {type(self.notes).__name__}")
         if "cost_budgets" not in wrong:
             problems += _budget_problems(self.cost_budgets or {})
         if problems:
@@ -166,6 +179,8 @@ _POSITIVE = (
     "tool_output_limit",
     "max_message_bytes",
     "fold_timeout_s",
+    "memory_budget_tokens",
+    "memory_timeout_s",
     "lease_ttl_s",
     "loop_stall_s",
     "checkpoint_every",

@@ -7,28 +7,38 @@ Read next: `loop.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
+
+from msgspec.structs import replace
 
 from .config import AgentLoopConfig, has_cost_budget
 from .core.decide import FoldPolicy
 from .late import Late
 from .model.errors import ConfigError
+from .model.notes import NotesPolicy
 from .model.specs import StructuredOutputSpec
 from .ports.prices import Prices
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 
 if TYPE_CHECKING:
     from .engine import context_parts as parts
+    from .engine import model_chain
     from .engine.context_parts import ContextParts
+    from .engine.model_chain import ModelChain
     from .ports.fold import FoldStrategy
+    from .ports.llm import LLMService
+    from .ports.memory import MemoryProvider
     from .tools import registry, signature, validation
-    from .transports import published_prices
+    from .transports import published_prices, service_factory
 else:
     parts = Late("loopwright.engine.context_parts")
+    model_chain = Late("loopwright.engine.model_chain")
     registry = Late("loopwright.tools.registry")
     signature = Late("loopwright.tools.signature")
     validation = Late("loopwright.tools.validation")
     published_prices = Late("loopwright.transports.published_prices")
+    service_factory = Late("loopwright.transports.service_factory")
 
 OutputSchema = StructuredOutputSpec | dict[str, Any] | type
 
@@ -103,8 +113,21 @@ def _spec_of_type(schema: type) -> StructuredOutputSpec:
     return StructuredOutputSpec(schema.__name__, signature.schema_of_type(schema))
 
 
-def fold_policy(fold: FoldStrategy) -> FoldPolicy:
-    """What a strategy wants of folds. Raises: `ConfigError` listing what cannot be."""
+def fold_policy(fold: FoldStrategy | None, config: AgentLoopConfig, *, remembers: bool) -> FoldPolicy:
+    """What bounds folds: what the strategy wants, and what has to stay free behind the window.
+
+    Raises: `ConfigError` listing what cannot be.
+    """
+    budget, memory = config.context_budget_tokens, config.memory_budget_tokens if remembers else 0
+    if budget is not None and memory >= budget:
+        raise ConfigError(
+            f"memory_budget_tokens ({memory}) must be less than context_budget_tokens ({budget}), which it is a part of"
+        )
+    policy = FoldPolicy(reserved_tokens=memory, notes_chars=(config.notes or NotesPolicy()).inject_max_chars)
+    return policy if fold is None else _wanted_by(fold, policy)
+
+
+def _wanted_by(fold: FoldStrategy, policy: FoldPolicy) -> FoldPolicy:
     problems: list[str] = []
     if not 0 < fold.trigger_ratio <= 1:
         problems.append(f"fold: trigger_ratio must be more than 0 and at most 1, not {fold.trigger_ratio!r}")
@@ -114,7 +137,8 @@ def fold_policy(fold: FoldStrategy) -> FoldPolicy:
             problems.append(f"fold: {name} must be a number from 1, not {value!r}")
     if problems:
         raise ConfigError(problems)
-    return FoldPolicy(
+    return replace(
+        policy,
         keep_last_sends=fold.keep_last_sends,
         trigger_ratio=fold.trigger_ratio,
         note_tokens=fold.summary_max_tokens,
@@ -128,9 +152,11 @@ def context_parts(**given: Any) -> ContextParts | None:
     """
     if all(part is None for part in given.values()):
         return None
+    given["memory"] = _providers(given.get("memory"))
     problems = [
         f"{name}: {type(part).__name__} has no {member}"
-        for name, part in given.items()
+        for name, value in given.items()
+        for part in (value if name == "memory" else (value,))
         if part is not None
         for member in _MEMBERS.get(name, ())
         if not hasattr(part, member)
@@ -140,9 +166,38 @@ def context_parts(**given: Any) -> ContextParts | None:
     return parts.ContextParts(**given)
 
 
+def _providers(memory: MemoryProvider | Sequence[MemoryProvider] | None) -> tuple[MemoryProvider, ...]:
+    if memory is None:
+        return ()
+    return tuple(memory) if isinstance(memory, Sequence) else (memory,)
+
+
 _MEMBERS = {
     "representation": ("kind", "version", "project"),
     "fold": ("fold_id", "keep_last_sends", "trigger_ratio", "summary_max_tokens", "fold"),
+    "memory": ("recall", "remember"),
     "prompt_source": ("sections",),
+    "token_counter": ("count",),
 }
 """What each part must have."""
+
+
+def chain_of_models(first: LLMService, others: Sequence[str | LLMService]) -> ModelChain:
+    """The models in their order. Raises: `ConfigError` for a model string that cannot be opened."""
+    if isinstance(others, str):
+        raise ConfigError("fallbacks must be a list of models, not one text")
+    chain: list[LLMService | model_chain.ClosedModel] = []
+    for other in others:
+        if not isinstance(other, str):
+            chain.append(_usable(other))
+            continue
+        config = service_factory.config_of_model(other)
+        opened = partial(service_factory.create_llm_service_from_config, config)
+        chain.append(model_chain.ClosedModel(other, opened))
+    return model_chain.ModelChain(first, chain)
+
+
+def _usable(service: LLMService) -> LLMService:
+    if not (hasattr(service, "complete") or hasattr(service, "stream")):
+        raise ConfigError("fallbacks must be 'provider:model' or objects with complete() or stream()")
+    return service

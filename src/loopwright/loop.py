@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from .config import AgentLoopConfig, WorkerSettings, has_cost_budget
@@ -42,20 +41,21 @@ if TYPE_CHECKING:
     from . import forms
     from .context import summary_fold
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, draining, epochs, folding, forking, model_chain, recovery, watching, worker
+    from .engine import answers, draining, epochs, folding, forking, recovery, watching, worker
     from .engine.answers import Answers
-    from .engine.model_chain import ModelChain
     from .engine.recovery import Recovered
     from .engine.worker import SessionNews, WorkDone
     from .forms import OutputSchema
     from .model.events import AgentEvent
     from .ports.fold import FoldStrategy
+    from .ports.memory import MemoryProvider
     from .ports.prices import Prices
     from .ports.prompt_source import PromptSource
     from .ports.representation import Representation
     from .ports.store_admin import SessionStore
+    from .ports.token_counter import TokenCounter
     from .tools import validation
-    from .transports import service_factory
+    from .transports import service_factory, tiktoken_counter
 else:
     # Parts that only some loops need: the schema validator alone takes longer to load than everything else together.
     forms = Late("loopwright.forms")
@@ -65,12 +65,12 @@ else:
     epochs = Late("loopwright.engine.epochs")
     folding = Late("loopwright.engine.folding")
     forking = Late("loopwright.engine.forking")
-    model_chain = Late("loopwright.engine.model_chain")
     recovery = Late("loopwright.engine.recovery")
     watching = Late("loopwright.engine.watching")
     worker = Late("loopwright.engine.worker")
     validation = Late("loopwright.tools.validation")
     service_factory = Late("loopwright.transports.service_factory")
+    tiktoken_counter = Late("loopwright.transports.tiktoken_counter")
 
 T = TypeVar("T")
 
@@ -99,6 +99,8 @@ class StatefulAgentLoop(SessionReading):
         representation: Representation | None = None,
         fold: FoldStrategy | None = None,
         prompt_source: PromptSource | None = None,
+        memory: MemoryProvider | Sequence[MemoryProvider] | None = None,
+        token_counter: TokenCounter | None = None,
         schema: SchemaPolicy = SchemaPolicy.AUTO_CREATE,
         durability: Durability = "barrier",
         ambient: Ambient | None = None,
@@ -111,7 +113,9 @@ class StatefulAgentLoop(SessionReading):
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
         `tools`: functions, definitions or a registry. `representation`: how finished sends are shown, by default verbatim.
         `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `prompt_source`: what of the
-        instructions stands in files (`PromptFiles`). `ambient`: clock, ids and randomness, for tests.
+        instructions stands in files (`PromptFiles`). `memory`: what is recalled for a send and told of its end (`StoreMemory`);
+        one provider or several. `token_counter`: a tokenizer, by default tiktoken where it is installed (extra `tokens`).
+        `ambient`: clock, ids and randomness, for tests.
         `prices`: what calls cost, such as a `PriceTable`; "auto" takes the list prices of providers (extra `prices`).
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
@@ -121,10 +125,13 @@ class StatefulAgentLoop(SessionReading):
             raise ConfigError("pass dsn or store, not both")
         self._owned_store = store is None
         self._owned_llm = isinstance(llm, str)
-        service = service_factory.create_llm_service(llm) if isinstance(llm, str) else _usable_model("llm", llm)
+        if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
+            raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
+        service = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
         settings = config or AgentLoopConfig()
-        given = {"representation": representation, "fold": fold, "prompt_source": prompt_source}
-        context = forms.context_parts(**given) if any(given.values()) else None
+        given: dict[str, Any] = {"representation": representation, "fold": fold, "prompt_source": prompt_source}
+        given |= {"memory": memory, "token_counter": token_counter}
+        context = None if all(part is None for part in given.values()) else forms.context_parts(**given)
         costed = prices is not None or has_cost_budget(settings)
         list_of_prices = forms.source_of_prices(prices, settings) if costed else None
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
@@ -135,7 +142,7 @@ class StatefulAgentLoop(SessionReading):
         self._kernel = Kernel(
             store=self._store,
             llm=service,
-            chain=_chain(service, fallbacks) if fallbacks else None,
+            chain=forms.chain_of_models(service, fallbacks) if fallbacks else None,
             tools=NoTools() if tools == () else forms.source_of_tools(tools),
             config=settings,
             hooks=hooks or AgentHooks(),
@@ -145,10 +152,13 @@ class StatefulAgentLoop(SessionReading):
                 max_continuations=settings.max_continuations,
                 max_corrections=settings.max_corrections,
                 validate=_validate,
-                fold=FoldPolicy() if fold is None else forms.fold_policy(fold),
+                fold=FoldPolicy()
+                if context is None and settings.notes is None
+                else forms.fold_policy(fold, settings, remembers=context is not None and bool(context.memory)),
             ),
             context=context,
-            own_fold=_own_fold,
+            own_fold=lambda: summary_fold.LLMSummaryFold(),  # noqa: PLW0108 - loaded when it is asked
+            own_counter=lambda: tiktoken_counter.shared_counter(),  # noqa: PLW0108 - loaded when it is asked
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
             prices=list_of_prices,
         )
@@ -464,34 +474,9 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-def _chain(first: LLMService, others: Sequence[str | LLMService]) -> ModelChain:
-    """The models in their order. Raises: `ConfigError` for a model string that cannot be opened."""
-    if isinstance(others, str):
-        raise ConfigError("fallbacks must be a list of models, not one text")
-    chain: list[LLMService | model_chain.ClosedModel] = []
-    for other in others:
-        if not isinstance(other, str):
-            chain.append(_usable_model("fallbacks", other))
-            continue
-        config = service_factory.config_of_model(other)
-        opened = partial(service_factory.create_llm_service_from_config, config)
-        chain.append(model_chain.ClosedModel(other, opened))
-    return model_chain.ModelChain(first, chain)
-
-
-def _usable_model(where: str, service: LLMService) -> LLMService:
-    if not (hasattr(service, "complete") or hasattr(service, "stream")):
-        raise ConfigError(f"{where} must be 'provider:model' or an object with complete() or stream()")
-    return service
-
-
 def _source_of_stop(stop: Stop) -> Stop:
     """Before anything is accepted: what cannot stop a run is an error and not silence."""
     return stop if stop is None else CancellationToken.from_any(stop)
-
-
-def _own_fold() -> FoldStrategy:
-    return summary_fold.LLMSummaryFold()
 
 
 def _validate(schema: dict[str, Any], value: Any) -> str | None:

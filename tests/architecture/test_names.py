@@ -56,6 +56,7 @@ LATE_IMPORTS: dict[str, str] = {
     "loopwright.late": "the one place where a module that a new process does not need at once is loaded at its first use",
     "loopwright.stores.dsn": "a store and its driver are loaded when a DSN names them",
     "loopwright.transports.service_factory": "a protocol and its HTTP client are loaded when a service is built",
+    "loopwright.transports.tiktoken_counter": "tiktoken (extra tokens) is loaded in the thread that loads its encoder",
     "loopwright.tools.registry": "the schema validator takes longer to load than all of the kernel; the first call pays",
 }
 

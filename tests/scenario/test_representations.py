@@ -55,7 +55,7 @@ async def test_a_finished_send_is_shown_as_an_account_that_names_its_label(stage
     assert not shown(model)[0].startswith("user: <"), "the running send is shown as it is"
     await loop.send("Sure?", session_id=sid)
     account, question = shown(model)
-    label = [n for n, record in enumerate(await stage.records(loop, sid)) if isinstance(record, SendStarted)][0]
+    label = next(n for n, record in enumerate(await stage.records(loop, sid)) if isinstance(record, SendStarted))
     assert account.startswith(f'user: <finished_send label="#{label}">')
     assert "<send_asked>\nWhat is up there?\nLook well.\n</send_asked>" in account
     assert 'look({"where": "the attic"}) → ok, 522 characters: line one of the attic\n' in account

@@ -1,8 +1,8 @@
-"""What stands around the window: folds, skills, files of a repository. Loaded by loops that use them.
+"""What stands around the window: folds, skills, files of a repository, memories. Loaded by loops that use them.
 
 Owns: implementers of the ports that shape what a model sees, and the public names of `loopwright.context`, resolved on
 first use. Must not know: the engine, stores, tools.
-Read next: `summary_fold.py`, `skills.py`, `prompt_files.py`.
+Read next: `summary_fold.py`, `skills.py`, `prompt_files.py`, `store_memory.py`.
 """
 
 from __future__ import annotations

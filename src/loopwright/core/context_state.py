@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
 
+from ..late import Late
 from ..model.context_records import (
     CostReserved,
     CostSettled,
@@ -31,6 +32,11 @@ from ..model.usage import Usage
 from .estimate import message_tokens, text_tokens, tool_tokens
 from .state import State
 
+if TYPE_CHECKING:
+    from . import note_rules
+else:
+    note_rules = Late("loopwright.core.note_rules")
+
 LONGEST_WAIT = 32
 """Replies that pass before a fold is tried again, at most."""
 
@@ -41,6 +47,12 @@ class ContextFacts(Struct):
     epoch: PromptEpochStarted | None = None
     epoch_tokens: int = 0
     """Estimated, of its instructions and tools."""
+    replied_epoch: int = 0
+    """Number of the epoch in which the newest reply came; 0 without one."""
+    replied_folds: int = 0
+    """`folds` as they were then."""
+    replied_model: str = ""
+    """Who gave it; "" when nobody said, and before there was any of these facts."""
     through: int = 0
     """Everything that started before this position is folded; 0 when nothing is."""
     folds: int = 0
@@ -50,7 +62,7 @@ class ContextFacts(Struct):
     """Replies to come before a fold is tried again."""
     fold_usage: Usage = Usage()
     """Of all folds of this session, part of its usage."""
-    notes: list[Note] = field(default_factory=lambda: [])
+    notes: tuple[Note, ...] = ()
     """Oldest first."""
     todo: tuple[TodoItem, ...] = ()
     model: str = ""
@@ -130,6 +142,8 @@ def _fold_heard(state: State, record: FoldMade, at: float) -> None:
     state.tokens -= sum([message_tokens(message) for message in gone])
     state.messages = [*kept, *state.messages[end:]]
     state.projections = {at: one for at, one in state.projections.items() if at >= record.through}
+    shown = [*state.messages, *[message for one in state.projections.values() for message in one.messages]]
+    state.has_parts = any(type(getattr(message, "content", None)) is tuple for message in shown)
     state.note = UserMessage(record.note)
 
 
@@ -175,16 +189,8 @@ def _spent_on_fold(state: State, usage: Usage) -> None:
 
 def _note(state: State, record: NoteWritten, at: float) -> None:
     facts = of(state)
-    place = next((i for i, note in enumerate(facts.notes) if note.note_id == record.note_id), None)
-    if record.content is None:
-        if place is not None:
-            del facts.notes[place]
-        return
-    note = Note(record.note_id, record.content, record.pinned)
-    if place is None:
-        facts.notes.append(note)
-    else:
-        facts.notes[place] = note
+    change = note_rules.NoteChange(record.note_id, record.content, record.pinned)
+    facts.notes = note_rules.with_change(facts.notes, change)
 
 
 def _todo(state: State, record: TodoWritten, at: float) -> None:

@@ -33,7 +33,9 @@ class FoldPolicy(Struct, frozen=True, kw_only=True):
     note_tokens: int = 5000
     """What a note may be at most, the budget's own bound apart."""
     reserved_tokens: int = 0
-    """Of the budget, for what comes after the window in a request."""
+    """Of the budget, for recalled memory, which comes after the window in a request."""
+    notes_chars: int = 8000
+    """What the notes behind the window may be at most, the budget's own bound apart."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):

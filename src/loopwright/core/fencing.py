@@ -1,14 +1,24 @@
 """Frames around text that goes to a model as a record: what stands inside cannot end or forge one.
 
 Owns: the words of all frames, and how text is made harmless. Must not know: who frames what.
-Read next: `../prompts/finished_send.md`, `../prompts/fold_note.md`.
+Read next: `request_tail.py`, `../prompts/finished_send.md`, `../prompts/fold_note.md`.
 """
 
 from __future__ import annotations
 
 import re
 
-FRAMES = ("conversation_so_far", "finished_send", "folded_send", "send_asked", "send_did", "send_answered")
+FRAMES = (
+    "conversation_so_far",
+    "finished_send",
+    "folded_send",
+    "recalled_memory",
+    "send_answered",
+    "send_asked",
+    "send_did",
+    "session_notes",
+    "todo_list",
+)
 """The tags of our own frames."""
 
 _TAG = re.compile(rf"<(?=[\s/]*(?:{'|'.join(FRAMES)})\b)", re.IGNORECASE)

@@ -10,14 +10,22 @@ Read next: `engine/folding.py`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
+from ..late import Late
 from ..model.context_records import FoldTrigger
 from ..model.messages import AssistantMessage, UserMessage
 from .decide import FoldPolicy
 from .estimate import message_tokens, text_tokens
 from .state import State
 from .window import send_messages, shown_tokens, tokens_of, window_tokens
+
+if TYPE_CHECKING:
+    from . import request_tail
+else:
+    request_tail = Late("loopwright.core.request_tail")
 
 NOTE_SHARE = 4
 """A note may be one part in so many of the budget."""
@@ -62,6 +70,16 @@ def ratio_of(state: State) -> float:
     return 1.0 if context is None else context.ratios.get(context.model, 1.0)
 
 
+def reserved_tokens(state: State, policy: FoldPolicy, budget: int | None) -> int:
+    """What stands behind the window of the next request: memory's share, and notes and todo list as they are."""
+    context = state.facts.context
+    if context is None or not (context.notes or context.todo):
+        return policy.reserved_tokens
+    room = request_tail.notes_room(policy.notes_chars, budget)
+    lists = tokens_of(request_tail.tail((), context.notes, context.todo, room))
+    return policy.reserved_tokens + int(lists * ratio_of(state))
+
+
 def due(state: State, policy: FoldPolicy, budget: int, *, hard: bool) -> FoldPlan | None:
     """The fold that the size of the window asks for; None when there is room, nothing to fold, or one failed lately.
 
@@ -70,7 +88,7 @@ def due(state: State, policy: FoldPolicy, budget: int, *, hard: bool) -> FoldPla
     context = state.facts.context
     if context is not None and context.fold_wait > 0:
         return None
-    now = request_tokens(state, policy.reserved_tokens)
+    now = request_tokens(state, reserved_tokens(state, policy, budget))
     if now <= (budget if hard else budget * policy.trigger_ratio):
         return None
     return planned(state, policy, budget, "budget" if now > budget else "ratio")
@@ -81,7 +99,7 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
 
     `budget` None: nobody said how much the model takes, so half of what is there has to go.
     """
-    before = request_tokens(state, policy.reserved_tokens)
+    before = request_tokens(state, reserved_tokens(state, policy, budget))
     limit = budget if budget is not None else max(before // 2, 1)
     ratio = ratio_of(state)
     note_tokens = max(min(policy.note_tokens, int(limit / ratio) // NOTE_SHARE), 1)

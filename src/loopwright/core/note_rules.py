@@ -116,7 +116,7 @@ def listed_notes(notes: tuple[Note, ...]) -> str:
 
 def _line(note: Note) -> str:
     # Further lines are indented, so that no note looks like two.
-    content = note.content.replace("\n", "\n  ")
+    content = "\n  ".join(note.content.splitlines())
     return f"- [{note.note_id}{', pinned' if note.pinned else ''}] {content}"
 
 

@@ -295,8 +295,13 @@ def _assistant_heard(state: State, record: AssistantMessageAdded, at: float) -> 
 def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
     _assistant_heard(state, record, at)
     state.facts.usage += record.usage
-    if (context := state.facts.context) is not None and context.fold_wait:
-        context.fold_wait -= 1
+    if (context := state.facts.context) is not None:
+        if context.fold_wait:
+            context.fold_wait -= 1
+        if context.epoch is not None:
+            context.replied_epoch = context.epoch.number
+        context.replied_folds = context.folds
+        context.replied_model = record.model
     send = state.facts.send
     if send is None:
         return

@@ -50,7 +50,7 @@ def listed_todo(items: tuple[TodoItem, ...]) -> str:
 
 def _item_problems(place: int, item: TodoItem) -> list[str]:
     problems: list[str] = []
-    if not item.id or len(item.id) > MAX_ID_CHARS or "\n" in item.id:
+    if not item.id or len(item.id) > MAX_ID_CHARS or len(item.id.splitlines()) > 1:
         problems.append(f"item {place} needs an id of 1 to {MAX_ID_CHARS} characters in one line")
     if not item.text or len(item.text) > MAX_ITEM_CHARS:
         problems.append(f"item {place} needs a text of 1 to {MAX_ITEM_CHARS} characters")

@@ -54,8 +54,10 @@ class Actor:
         "inbox_seen",
         "inbox_seq",
         "key",
+        "learned",
         "pins",
         "scratch",
+        "sent",
         "session_id",
         "state",
         "token",
@@ -77,6 +79,10 @@ class Actor:
         """True while a fold is made beside the runs."""
         self.folded: Any = None
         """A fold that was made and is not written yet: `folding.Made`."""
+        self.learned: dict[str, Any] | None = None
+        """What replies taught about token counts, by model: `calibration.Learned`."""
+        self.sent: Any = None
+        """The request that the newest reply answered, while somebody asks how the next one fits: `prefix.Sent`."""
         self.token: CancellationToken | None = None
         """Stops the run that has the turn; None between runs."""
         self.pins = 0
@@ -102,7 +108,7 @@ class Actor:
         with self._mutex:
             if self._held and self._holder is not None and self._holder.is_closed():
                 self._held = False  # whoever had the turn went down with its event loop, without giving it back
-                self.state = None
+                self.forget()
                 self.token = None
             if not self._held:
                 self._take(loop)
@@ -137,7 +143,7 @@ class Actor:
 
     def forget(self) -> None:
         """Drops the warm state: it may not be what the journal says."""
-        self.state = None
+        self.state = self.sent = self.learned = None
 
     def _withdraw(self, place: asyncio.Future[None]) -> None:
         with self._mutex:

@@ -45,7 +45,7 @@ async def opening(turn: Turn, start: SendStarted) -> list[Record]:
     return [*(await started(kernel, state, start, tools)), *projections(kernel, state, tools)]
 
 
-class Wanted(Struct, frozen=True):
+class EpochShape(Struct, frozen=True):
     """What code gives for requests, as it is now."""
 
     base: str | None
@@ -59,10 +59,10 @@ class Wanted(Struct, frozen=True):
         return self == _NOTHING
 
 
-_NOTHING = Wanted(None, (), (), (VERBATIM, 1))
+_NOTHING = EpochShape(None, (), (), (VERBATIM, 1))
 
 
-def wanted(kernel: Kernel, state: State, start_prompt: str | None, specs: tuple[ToolSpec, ...]) -> Wanted:
+def wanted(kernel: Kernel, state: State, start_prompt: str | None, specs: tuple[ToolSpec, ...]) -> EpochShape:
     """What the epoch of a send should hold."""
     parts = ["catalogue"] if kernel.config.inject_tool_descriptions and specs else []
     context = kernel.context
@@ -70,7 +70,7 @@ def wanted(kernel: Kernel, state: State, start_prompt: str | None, specs: tuple[
         parts.append("files")
     representation = None if context is None else context.representation
     shown_as = (VERBATIM, 1) if representation is None else (representation.kind, representation.version)
-    return Wanted(base_prompt(kernel.config, state, start_prompt), specs, tuple(parts), shown_as)
+    return EpochShape(base_prompt(kernel.config, state, start_prompt), specs, tuple(parts), shown_as)
 
 
 async def started(kernel: Kernel, state: State, start: SendStarted, tools: ToolSource) -> list[Record]:
@@ -89,7 +89,7 @@ async def renewed(kernel: Kernel, state: State, reason: str) -> list[Record]:
     if current is None:
         return []
     shown_as = (current.representation, current.representation_version)
-    return [await _made(kernel, state, Wanted(current.base, current.tools, current.parts, shown_as), reason)]
+    return [await _made(kernel, state, EpochShape(current.base, current.tools, current.parts, shown_as), reason)]
 
 
 async def asked_for(turn: Turn, reason: str) -> bool:
@@ -123,7 +123,7 @@ def current_epoch(state: State) -> PromptEpochStarted | None:
     return None if state.facts.context is None else state.facts.context.epoch
 
 
-async def _made(kernel: Kernel, state: State, want: Wanted, reason: str) -> PromptEpochStarted:
+async def _made(kernel: Kernel, state: State, want: EpochShape, reason: str) -> PromptEpochStarted:
     current = current_epoch(state)
     return PromptEpochStarted(
         number=1 if current is None else current.number + 1,
@@ -137,7 +137,7 @@ async def _made(kernel: Kernel, state: State, want: Wanted, reason: str) -> Prom
     )
 
 
-async def _instructions(kernel: Kernel, session_id: str, want: Wanted) -> str | None:
+async def _instructions(kernel: Kernel, session_id: str, want: EpochShape) -> str | None:
     """Base, tool catalogue, skills and repository context; the files are read here."""
     if not want.parts:
         return want.base
@@ -177,7 +177,7 @@ def specs_of(tools: ToolSource, allowed: Sequence[str] | None) -> tuple[ToolSpec
     return tuple([tool.spec for _, tool in found if tool is not None])
 
 
-def _change(current: PromptEpochStarted, want: Wanted) -> str | None:
+def _change(current: PromptEpochStarted, want: EpochShape) -> str | None:
     """Why the current epoch does not fit any more; None when it does."""
     if want.shown_as != (current.representation, current.representation_version):
         return f"representation: {want.shown_as[0]} {want.shown_as[1]}"

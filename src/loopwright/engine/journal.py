@@ -36,6 +36,7 @@ from ..model.records import (
     ChainLinked,
     HistoryRepaired,
     Record,
+    SendFinished,
     SendStarted,
     SessionCreated,
     StateCheckpointed,
@@ -65,13 +66,15 @@ from .kernel import Kernel
 if TYPE_CHECKING:
     from ..core import chain
     from ..model import call_errors
-    from . import commit_line, inbox_order
+    from ..ports.memory import MemorySnapshot
+    from . import commit_line, inbox_order, memory_recall
     from .commit_line import CommitLine
 else:
     chain = Late("loopwright.core.chain")
     call_errors = Late("loopwright.model.call_errors")
     inbox_order = Late("loopwright.engine.inbox_order")
     commit_line = Late("loopwright.engine.commit_line")
+    memory_recall = Late("loopwright.engine.memory_recall")
 
 T = TypeVar("T")
 
@@ -83,6 +86,7 @@ class Journal:
     """One session, to be read and written by the one who has its turn."""
 
     __slots__ = (
+        "_ended",
         "_line",
         "_stops",
         "actor",
@@ -108,6 +112,8 @@ class Journal:
         """True once the session is to be left as it is: nothing more is written."""
         self._stops: list[str] = []
         self._line: CommitLine | None = None
+        self._ended: list[MemorySnapshot] = []
+        """Sends that the commit under way ends, for memory."""
 
     @property
     def session_id(self) -> str:
@@ -143,7 +149,9 @@ class Journal:
         length = head.position - head.window_start
         stored = await self.kernel.store.read(self.session_id, after=head.window_start, limit=length)
         seen = inbox_order.taken_up_to(found) if found.waiting else head.inbox_seq
-        self.actor.state = await resumed_state(self.session_id, stored)
+        state = await resumed_state(self.session_id, stored)
+        self.actor.forget()  # what is known beside the old state may not be true of this one
+        self.actor.state = state
         self.actor.inbox_seq, self.actor.inbox_seen = max(self.actor.inbox_seq, head.inbox_seq), seen
         self.takeovers = head.takeovers
         self.actor.format = head.min_format
@@ -225,6 +233,9 @@ class Journal:
             self._lost(error)
             raise
         self._won(done, transition, asked_at)
+        if self._ended:
+            ended, self._ended = self._ended, []
+            memory_recall.remember(kernel, ended)
         if point is not None:
             kernel.ambient.reach(f"commit.after:{point}")
         if cancelled is not None:
@@ -265,6 +276,8 @@ class Journal:
                     sends += 1
                 elif (spent := getattr(record, "usage", None)) is not None:
                     usage = spent if usage is NO_USAGE else usage + spent
+                elif type(record) is SendFinished and (parts := self.kernel.context) is not None and parts.memory:
+                    self._ended.append(memory_recall.snapshot_of(state))
         except BaseException:
             self.actor.forget()
             raise
@@ -304,6 +317,7 @@ class Journal:
 
     def _lost(self, error: BaseException) -> None:
         """The state is ahead of the journal now; whoever goes on reads it anew."""
+        self._ended = []
         if isinstance(error, call_errors.OnCommitError):
             return  # `CommitLine` does, in the same run
         self.actor.forget()

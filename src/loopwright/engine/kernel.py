@@ -26,15 +26,17 @@ from .hooks import AgentHooks
 from .keeper import LeaseKeeper
 
 if TYPE_CHECKING:
+    from ..core.calibration import Learned
     from ..model import events
     from ..ports.fold import FoldStrategy
     from ..ports.prices import Prices
     from ..ports.store_admin import SessionStore
+    from ..ports.token_counter import TokenCounter
     from .context_parts import ContextParts
     from .model_chain import ModelChain
 else:
     events = Late("loopwright.model.events")
-    ContextParts = FoldStrategy = ModelChain = Prices = Any
+    ContextParts = FoldStrategy = Learned = ModelChain = Prices = TokenCounter = Any
 
 
 class Kernel(Struct, kw_only=True):
@@ -58,6 +60,12 @@ class Kernel(Struct, kw_only=True):
     """What the host gave for the model's context; None: every part as it is without being asked for."""
     own_fold: Callable[[], FoldStrategy] | None = None
     """The strategy where the host gave none; None: nothing is ever folded."""
+    own_counter: Callable[[], TokenCounter | None] | None = None
+    """The tokenizer where the host gave none; it answers None when there is none."""
+    counting: bool = True
+    """False once there turned out to be no tokenizer, or one that does not work."""
+    learned: dict[str, Learned] = msgspec.field(default_factory=lambda: {})
+    """What replies taught about token counts in all sessions of this loop, by model."""
     background: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])
     """Work beside the runs: folds, and what memory is told."""
     events: int = 0

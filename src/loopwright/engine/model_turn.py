@@ -16,27 +16,31 @@ from ..core.pairing import problem
 from ..late import Late
 from ..model.errors import HookFailedError
 from ..model.event_types import AgentEventType
-from ..model.messages import AssistantMessage, TextPart
-from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome
+from ..model.messages import AssistantMessage, Message, TextPart
+from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome, Record
 from ..ports.llm import LLMRequest, LLMResponse
-from .model_call import CallStopped, ModelCall, NoReply, code_of
+from .model_call import CallStopped, ModelCall, NoReply, Replied, code_of
 from .running import RunContext, base_prompt
 
 if TYPE_CHECKING:
     from ..core import calls
     from ..ports import hook
+    from . import counting, prefix_report, tail
 else:
     calls = Late("loopwright.core.calls")
     hook = Late("loopwright.ports.hook")
+    counting = Late("loopwright.engine.counting")
+    prefix_report = Late("loopwright.engine.prefix_report")
+    tail = Late("loopwright.engine.tail")
 
 NO_SUMMARY = "(no summary was given)"
 
 
 class Reply(Struct, frozen=True):
-    """The model answered; `records` are the failed attempts before it."""
+    """The model answered; `records` are the failed attempts before it, and what it teaches about token counts."""
 
     added: AssistantMessageAdded | None
-    records: tuple[AttemptFailed, ...] = ()
+    records: tuple[Record, ...] = ()
     cut_while_thinking: bool = False
     """Nothing but reasoning came before the output limit: there is nothing to store but what it cost."""
 
@@ -73,7 +77,7 @@ class ModelTurn:
         """Asks the model. Raises `HookFailedError`, also for an edited window that is not valid, `SessionFencedError`."""
         run = self.run
         await run.assure_lease()
-        request = self._request()
+        request = self.request()
         window = request.messages
         given: LLMResponse | None = None
         hooks = run.kernel.hooks
@@ -83,14 +87,19 @@ class ModelTurn:
                 return TurnSkipped()
         if given is not None:
             return await self._reply(given, ())
-        if run.state.has_parts or request.messages is not window:  # a hook may have put parts in
+        edited = request.messages is not window
+        if self._has_tail():
+            request = await tail.with_tail(run, request)
+        asked = request
+        if run.state.has_parts or edited:  # a hook may have put parts in
             request = await run.attachments.filled(request)
+        context = run.state.facts.context
         call = ModelCall(
             run.kernel,
             run.session_id,
             request,
             round_index=self.step.round,
-            window_tokens=run.state.tokens,
+            window_tokens=run.state.tokens + (0 if context is None else context.epoch_tokens),
             place=run.model_place,
         )
         outcome = await call.run(run.token)
@@ -100,9 +109,28 @@ class ModelTurn:
         if isinstance(outcome, NoReply):
             kind: Outcome = "degraded" if outcome.degraded else "failed"
             return TurnFailed(outcome.error, code_of(outcome.error), kind, outcome.attempts, outcome.failures)
-        return await self._reply(outcome.response, outcome.failures)
+        return await self._replied(asked, outcome)
 
-    def _request(self) -> LLMRequest:
+    def _has_tail(self) -> bool:
+        """True when something may be said behind the window."""
+        given, facts = self.run.kernel.context, self.run.state.facts.context
+        return (given is not None and bool(given.memory)) or (facts is not None and bool(facts.notes or facts.todo))
+
+    async def _replied(self, request: LLMRequest, answer: Replied) -> Reply | TurnFailed:
+        """The reply, and what is to be told and learned of the request that it answers."""
+        run, budget = self.run, self.run.send.start.context_budget_tokens
+        if AgentEventType.PROMPT_PREFIX in run.kernel.bus.wanted:
+            prefix_report.told(run, request, answer.response)
+        else:
+            run.journal.actor.sent = None  # who asks later must not compare with an older one
+        reply = await self._reply(answer.response, answer.failures)
+        if budget is None or not isinstance(reply, Reply):
+            return reply
+        news = counting.learned(run, budget, request, answer.response)
+        return reply if news is None else msgspec.structs.replace(reply, records=(*reply.records, news))
+
+    def request(self) -> LLMRequest:
+        """The request as it is before hooks see it."""
         run, state = self.run, self.run.state
         send, config, context = run.send.start, run.kernel.config, state.facts.context
         if context is not None and context.epoch is not None:
@@ -122,11 +150,11 @@ class ModelTurn:
         )
 
     async def _hooked(self, request: LLMRequest) -> tuple[LLMRequest, LLMResponse | None, bool]:
-        run = self.run
+        run, window = self.run, self.run.window()
         context = hook.LLMBeforeContext(
             session_id=run.session_id,
             round_index=self.step.round,
-            messages=list(run.window()),
+            messages=list(window),
             system_prompt=request.system_prompt,
             tools=list(run.specs()),
             model=request.model,
@@ -143,9 +171,11 @@ class ModelTurn:
         why = problem(context.messages)
         if why is not None:
             raise _hooks_fault(f"a window that providers refuse: {why}")
+        messages = tuple(context.messages)
         edited = msgspec.structs.replace(
             request,
-            messages=tuple(context.messages),
+            messages=messages,
+            stable=_stable(run.window(), messages),
             system_prompt=context.system_prompt,
             tools=tuple(context.tools),
             model=context.model,
@@ -182,6 +212,19 @@ class ModelTurn:
             wrap_up=self.step.wrap_up,
         )
         return Reply(added, failures)
+
+
+def _stable(window: tuple[Message, ...], messages: tuple[Message, ...]) -> int | None:
+    """What of an edited request the next one brings back: all up to the window's last message; None: whatever there is.
+
+    A hook that changes something between is taken to do so each time.
+    """
+    if len(messages) <= len(window) or not window:
+        return None
+    if messages[: len(window)] == window:
+        return len(window)
+    last = next((i for i in range(len(messages) - 1, -1, -1) if messages[i] is window[-1]), len(messages) - 1)
+    return last + 1 if last + 1 < len(messages) else None
 
 
 def _hooks_fault(what: str) -> HookFailedError:

@@ -53,12 +53,13 @@ if TYPE_CHECKING:
     from ..core import result as results
     from ..core.result import StatefulResult
     from ..ports import hook
-    from . import folding, tool_batch
+    from . import counting, folding, tool_batch
 else:
     calls = Late("loopwright.core.calls")
     results = Late("loopwright.core.result")
     hook = Late("loopwright.ports.hook")
     prompts = Late("loopwright.prompts")
+    counting = Late("loopwright.engine.counting")
     folding = Late("loopwright.engine.folding")
     tool_batch = Late("loopwright.engine.tool_batch")
 
@@ -183,6 +184,9 @@ class Run:
     async def _call_model(self, step: CallModel, limits: Limits) -> None:
         context, hooks = self.context, self.kernel.hooks
         context.round = step.round
+        turn, budget = ModelTurn(context, step), context.send.start.context_budget_tokens
+        if budget is not None and await counting.too_long(context, budget, turn.request):
+            return
         if hooks.in_use and hooks.has(hook.HookPoint.ROUND_START):
             starting = hook.RoundContext(
                 session_id=context.session_id, round_index=step.round, messages=context.window()
@@ -192,7 +196,7 @@ class Run:
                 await self._finish(Finish("completed", context.send.answer))
                 return
         context.emit(AgentEventType.ROUND_STARTED, context.send.start.max_rounds)
-        reply = await ModelTurn(context, step).take()
+        reply = await turn.take()
         if isinstance(reply, TurnSkipped):
             await self._finish(Finish("completed", context.send.answer))
         elif isinstance(reply, TurnStopped):

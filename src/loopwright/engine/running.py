@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..ports import hook
     from . import attachments
     from .attachments import Attachments
+    from .session_lists import Draft, Written
 else:
     windows = Late("loopwright.core.window")
     hook = Late("loopwright.ports.hook")
@@ -41,7 +42,19 @@ _log = logging.getLogger("loopwright.run")
 class RunContext:
     """One run of one send."""
 
-    __slots__ = ("_attachments", "_specs", "allowed", "journal", "kernel", "model_place", "round", "token", "tools")
+    __slots__ = (
+        "_attachments",
+        "_specs",
+        "allowed",
+        "drafted",
+        "journal",
+        "kernel",
+        "model_place",
+        "recalled",
+        "round",
+        "token",
+        "tools",
+    )
 
     def __init__(self, kernel: Kernel, journal: Journal, token: CancellationToken, tools: ToolSource) -> None:
         self.kernel = kernel
@@ -51,6 +64,10 @@ class RunContext:
         self.round = 0
         self.model_place = 0
         """Which model of the chain this send asks: once it moved on it stays there."""
+        self.recalled: tuple[str, ...] | None = None
+        """What memory says to this send; None before it was asked."""
+        self.drafted: list[tuple[Draft, Written]] = []
+        """What calls wrote to notes and the todo list and is not stored yet, in the order of writing."""
         names = self.send.start.tools
         self.allowed: frozenset[str] | None = None if names is None else frozenset(names)
         self._specs: tuple[ToolSpec, ...] | None = None

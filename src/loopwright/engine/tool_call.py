@@ -8,10 +8,12 @@ Read next: `tool_batch.py`.
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, idempotency_key, text_of
 from ..core.state import OpenCall
+from ..late import Late
 from ..model.call_errors import OnCommitError, ToolValidationError
 from ..model.errors import ConfigError, LoopwrightError, SessionFencedError, ToolNotFound, UsageError
 from ..model.event_types import AgentEventType
@@ -37,11 +39,19 @@ from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
 
+if TYPE_CHECKING:
+    from ..ports.note_book import NoteBook, TodoList
+    from . import session_lists
+    from .session_lists import Draft, Written
+else:
+    session_lists = Late("loopwright.engine.session_lists")
+
 
 class HandlerContext:
     """What a handler gets; see `ports.tool.ToolContext` for the promises."""
 
     __slots__ = (
+        "_draft",
         "_effect",
         "_is_over",
         "_run",
@@ -61,6 +71,7 @@ class HandlerContext:
         self._effect = effect
         self._works: tuple[OnCommit, ...] = ()
         self._is_over = False
+        self._draft: Draft | None = None
         self.session_id = run.session_id
         self.call_id = call.call.id
         self.tool_name = name
@@ -93,10 +104,34 @@ class HandlerContext:
             raise ConfigError("on_commit needs a store with transactions: SQLite, PostgreSQL, MySQL or MariaDB")
         self._works = (*self._works, fn)
 
+    @property
+    def notes(self) -> NoteBook:
+        """The session's notes; what is written is stored with the result."""
+        return self._drafted().notes
+
+    @property
+    def todo(self) -> TodoList:
+        """The session's todo list; likewise."""
+        return self._drafted().todo
+
+    def _drafted(self) -> Draft:
+        if self._draft is None:
+            self._draft = session_lists.Draft(self._run)
+        return self._draft
+
     def leave(self) -> tuple[OnCommit, ...]:
         """The handler has ended: what it wants done with its result."""
         self._is_over = True
         return self._works
+
+    def written(self) -> tuple[Written, ...]:
+        """What it wrote to notes and the todo list, to be stored with its result."""
+        return () if self._draft is None else self._draft.close()
+
+    def drop(self) -> None:
+        """What it wrote is stored, or will never be."""
+        if self._draft is not None:
+            self._draft.drop()
 
 
 class ToolRun:
@@ -235,12 +270,17 @@ class ToolRun:
                 raise
             except Exception as error:  # noqa: BLE001 - the tool boundary: any failure is an answer for the model
                 context.leave()
+                context.drop()
                 if await self._failed(error, last=last):
                     return None
                 continue
-            works = context.leave()
+            works, written = context.leave(), context.written()
             if isinstance(raced, Won):
-                return await self._returned(raced.value, works)
+                try:
+                    return await self._returned(raced.value, works, written)
+                finally:
+                    context.drop()
+            context.drop()
             context.cancellation.cancel("the call was stopped")
             return await self._left(raced, limit)
         return None
@@ -257,10 +297,11 @@ class ToolRun:
         except SystemExit as leaving:
             raise RuntimeError(f"the handler tried to end the process ({leaving})") from leaving
 
-    async def _returned(self, value: Any, works: tuple[OnCommit, ...] = ()) -> None:
+    async def _returned(self, value: Any, works: tuple[OnCommit, ...] = (), written: tuple[Written, ...] = ()) -> None:
         if isinstance(value, InputNeeded):
-            if works:
-                both = UsageError(f"{self.name} asked a person and used on_commit; it can have only one of them")
+            if works or written:
+                what = "used on_commit" if works else "wrote to notes or the todo list"
+                both = UsageError(f"{self.name} asked a person and {what}; it can have only one of them")
                 await self._failed(both, last=True)
                 return None
             return await self.ask(value)
@@ -269,10 +310,13 @@ class ToolRun:
         if isinstance(value, ToolHandlerResult):
             status, value, data = "finished" if value.ok else "failed", value.content, value.data
         try:
-            return await self.answer(status, as_content(value), data=data, works=works)
+            await self.answer(status, as_content(value), data=data, also=written, works=works)
         except OnCommitError as error:
             await self._failed(error, last=True)
-            return None
+        else:
+            if written:
+                session_lists.announce(self.run_context, written)
+        return None
 
     async def _failed(self, error: Exception, *, last: bool) -> bool:
         """The handler raised; False when a hook wants it called once more."""
@@ -351,7 +395,7 @@ class ToolRun:
         content: Any,
         *,
         data: Any = None,
-        also: list[Record] | None = None,
+        also: Sequence[Record] = (),
         works: tuple[OnCommit, ...] = (),
     ) -> None:
         """Makes the result durable, cut to its limit, after the hooks saw it.
@@ -389,7 +433,7 @@ class ToolRun:
             key=self.key,
             artifact_id=artifact_id,
         )
-        records = [*self._riders(), *(also or ()), finished]
+        records = [*self._riders(), *also, finished]
         if works:
             await run.journal.alone(records, RunInside(self.call.call.id, works))
         else:

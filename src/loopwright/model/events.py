@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from .event_types import AgentEventType as AgentEventType
+from .notes import TodoItem
 from .records import Interaction, Outcome
 from .usage import Usage
 
@@ -157,6 +158,19 @@ class LoopCancelled(Struct, frozen=True, tag="loop_cancelled"):
     reason: str
 
 
+class PromptPrefix(Struct, frozen=True, tag="prompt_prefix"):
+    """How much of a request the one before it had already, so that the provider need not read it again."""
+
+    stable_tokens: int
+    """Expected size of instructions, tools and window."""
+    reusable_tokens: int
+    """How much of that is byte for byte the beginning of the session's request before, of the same model."""
+    cached_tokens: int | None
+    """What the provider says that it reused; None when it said nothing about this call."""
+    broke: str | None = None
+    """Why less is reusable than the request before held, or why nothing was reused; None when all is well."""
+
+
 class UsageUpdated(Struct, frozen=True, tag="usage_updated"):
     """What one model call cost, and the send so far."""
 
@@ -177,6 +191,33 @@ class FoldStatus(Struct, frozen=True, tag="fold_status"):
     phase: str
     before_tokens: int
     after_tokens: int | None = None
+
+
+class MemoryRecalled(Struct, frozen=True, tag="memory_recalled"):
+    """Memory was asked for a send."""
+
+    returned: int
+    """Memories that providers answered."""
+    injected: int
+    """Those that the model is shown, after hooks and the budget."""
+    budget_tokens: int
+
+
+class MemoryFailed(Struct, frozen=True, tag="memory_failed"):
+    """A provider of memory raised, answered in another shape or took too long; the session goes on without."""
+
+    phase: str
+    """"recall" | "remember"."""
+    error_type: str
+    error_message: str
+
+
+class TodoUpdated(Struct, frozen=True, tag="todo_updated"):
+    """A todo list was stored."""
+
+    items: tuple[TodoItem, ...]
+    counts: dict[str, int]
+    """How many have each status; one that no item has is left out."""
 
 
 class InboxQueued(Struct, frozen=True, tag="inbox_queued"):
@@ -223,9 +264,13 @@ EventData: TypeAlias = (
     | ToolCallCompleted
     | ToolCallFailed
     | LoopCancelled
+    | PromptPrefix
     | UsageUpdated
     | StatusChanged
     | FoldStatus
+    | MemoryRecalled
+    | MemoryFailed
+    | TodoUpdated
     | InboxQueued
     | InboxDelivered
     | InputRequested

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .store_admin import SessionStore, StoreAdmin
     from .store_transfer import StoreTransfer
     from .store_upkeep import StoreUpkeep
+    from .token_counter import TokenCounter
     from .tool import InputNeeded, OutputSlice, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
     from .transaction_work import OnCommit, TransactionCursor, TransactionHost
     from .wake_source import WakeSource
@@ -84,6 +85,7 @@ _HOME = {
     "StoreAdmin": "store_admin",
     "StoreTransfer": "store_transfer",
     "StoreUpkeep": "store_upkeep",
+    "TokenCounter": "token_counter",
     "TodoList": "note_book",
     "ToolContext": "tool",
     "ToolDefinition": "tool",
@@ -145,6 +147,7 @@ __all__ = [
     "StoreTransfer",
     "StoreUpkeep",
     "TodoList",
+    "TokenCounter",
     "ToolContext",
     "ToolDefinition",
     "ToolSource",

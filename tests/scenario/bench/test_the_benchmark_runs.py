@@ -46,6 +46,8 @@ WITH_SERVERS = {
     "--only commits": (18, 1),
     "--only growth": (28, 0),
 }
+# With --context: group → how many rows there are at least, and how many of them have a budget.
+CONTEXT = {"folds": (8, 8), "counting": (int((ROOT.parent / "shared" / "traffic").is_dir()), 0)}
 COLUMNS = 120
 
 
@@ -106,6 +108,20 @@ def test_the_stores_are_measured_beside_each_other(arguments: str, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["figures.json"], "databases were left behind"
 
 
+@pytest.mark.parametrize("group", CONTEXT)
+def test_long_conversations_are_measured_for_each_way_of_showing_and_folding(group: str, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    done = bench("--context", "--only", group, "--json", str(file), "--folder", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(file.read_text(encoding="utf-8"))["figures"]
+    says_something_about_each(figures, *CONTEXT[group])
+    assert figures or "skipped" in done.stdout
+    for figure in figures:
+        if "largest request" in figure["name"]:
+            assert figure["verdict"] == "met", "a request was over the budget"
+            assert figure["others"]["error of the expected size, %"] < 10
+
+
 def test_an_unknown_group_is_refused_with_the_known_ones() -> None:
     done = bench("--only", "everything")
     assert done.returncode == 2
@@ -113,3 +129,6 @@ def test_an_unknown_group_is_refused_with_the_known_ones() -> None:
     of_stores = bench("--stores", "--only", "turn")
     assert of_stores.returncode == 2
     assert "commits, growth" in of_stores.stderr
+    both = bench("--stores", "--context")
+    assert both.returncode == 2
+    assert "ask for one" in both.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -163,7 +164,7 @@ def test_a_store_of_an_older_version_is_migrated_when_it_is_asked_for(without_mo
     assert (dry.code, "ADD COLUMN paused" in dry.out, "nothing was changed" in dry.err) == (0, True, True)
     assert without_model("sessions", "list", "--db", "old.db").code == 5
     done = without_model("db", "migrate", "--db", "old.db")
-    assert (done.code, "migrated with 10 statements" in done.err) == (0, True)
+    assert (done.code, bool(re.search(r"migrated with \d+ statements", done.err))) == (0, True)
     assert "nothing to do" in without_model("db", "migrate", "--db", "old.db").err
     assert without_model("db", "check", "--db", "old.db").code == 0
 

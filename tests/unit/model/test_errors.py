@@ -15,6 +15,7 @@ FROZEN = {
     "budget.refused",
     "bug.invariant",
     "cancelled",
+    "compaction.failed",
     "config.invalid",
     "hook.failed",
     "interaction.unknown",

@@ -1,0 +1,37 @@
+"""The tail of a request: what the model is shown behind the window, for this call only.
+
+Owns: gathering it. Must not know: its words and order (`core/request_tail.py`), providers of memory (`memory_recall.py`).
+Loaded by requests that have one. Read next: `core/request_tail.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ..core.request_tail import notes_room, tail
+from ..late import Late
+from ..ports.llm import LLMRequest
+from .running import RunContext
+from .session_lists import policy_of
+
+if TYPE_CHECKING:
+    from . import memory_recall
+else:
+    memory_recall = Late("loopwright.engine.memory_recall")
+
+
+async def with_tail(run: RunContext, request: LLMRequest) -> LLMRequest:
+    """The request with its tail, and how much stands before it; as it was when there is nothing to say.
+
+    Raises: `HookFailedError` of a hook that filters memory.
+    """
+    context, facts = run.kernel.context, run.state.facts.context
+    recalled = await memory_recall.recalled(run) if context is not None and context.memory else ()
+    room = notes_room(policy_of(run.kernel.config).inject_max_chars, run.send.start.context_budget_tokens)
+    behind = tail(recalled, () if facts is None else facts.notes, () if facts is None else facts.todo, room)
+    if not behind:
+        return request
+    stable = len(request.messages) if request.stable is None else request.stable
+    return msgspec.structs.replace(request, messages=(*request.messages, *behind), stable=stable)

@@ -1,0 +1,473 @@
+"""The oldest sends become a note: when, how much, by whom, and what is as before when it cannot be done."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import msgspec
+import pytest
+from tests.scenario.conftest import Counting, Listener, Stage, said, texts
+from tests.waiting import next_turn, until
+
+from loopwright import (
+    AgentEventBus,
+    AgentHooks,
+    HookDirective,
+    HookPoint,
+    LLMRequest,
+    LLMResponse,
+    tool,
+)
+from loopwright.context.agentic_fold import AgenticFold
+from loopwright.context.projected import ProjectedRepresentation
+from loopwright.context.summary_fold import LLMSummaryFold
+from loopwright.core.pairing import problem
+from loopwright.core.state import State, apply
+from loopwright.core.window import tokens_of
+from loopwright.model.context_records import FoldFailed, FoldMade
+from loopwright.model.errors import ConfigError, HookFailedError, LLMContextOverflowError, LLMRequestError
+from loopwright.model.messages import AssistantMessage, ToolCall, ToolResultMessage, UserMessage, as_messages
+from loopwright.model.usage import Usage
+from loopwright.ports.fold import FoldDesk, FoldResult, FoldTask
+from loopwright.ports.hook import FoldContext
+from loopwright.testing import calls
+
+LONG = "word " * 80
+"""About a hundred tokens."""
+
+
+class OwnFold:
+    """A host's own strategy."""
+
+    fold_id = "own"
+
+    def __init__(self, *answers: Any, keep: int = 2, ratio: float = 0.75, tokens: int = 5000) -> None:
+        self.keep_last_sends = keep
+        self.trigger_ratio = ratio
+        self.summary_max_tokens = tokens
+        self.answers = iter(answers) if answers else itertools.repeat(None)
+        self.tasks: list[FoldTask] = []
+
+    async def fold(self, task: FoldTask, desk: FoldDesk) -> FoldResult | None:
+        self.tasks.append(task)
+        answer = next(self.answers)
+        if isinstance(answer, BaseException):
+            raise answer
+        if callable(answer):
+            return await answer(task, desk)
+        labels = " ".join(f"#{part.label}" for part in task.parts)
+        return FoldResult(note=f"{task.prior or ''} {labels}".strip()) if answer is None else answer
+
+
+def folds(listener: Listener) -> list[str]:
+    return [event.data.phase for event in listener.events if event.type.value == "fold_status"]  # type: ignore[union-attr]
+
+
+async def talked(loop: Any, sid: str, count: int) -> None:
+    for n in range(count):
+        assert (await loop.send(f"{n}: {LONG}", session_id=sid)).ok
+
+
+def stage_of(stage: Stage, fold: Any, *, budget: int | None, answers: int = 50, **options: Any) -> Any:
+    """A loop whose model answers whatever it is asked, its listener, and the requests of the conversation."""
+    listener, requests = Listener(), []
+
+    class Model:
+        async def complete(self, request: LLMRequest) -> LLMResponse:
+            assert problem(as_messages(request.messages)) is None
+            requests.append(request)
+            return said(f"Right. {LONG}")
+
+        async def aclose(self) -> None:
+            return
+
+    bus = AgentEventBus()
+    bus.subscribe(listener)
+    options.setdefault("llm", Model())
+    loop = stage.loop(fold=fold, context_budget_tokens=budget, event_bus=bus, **options)
+    return loop, listener, requests
+
+
+async def records_of(stage: Stage, loop: Any, sid: str, *kinds: type) -> list[Any]:
+    return [record for record in await stage.records(loop, sid) if isinstance(record, kinds)]
+
+
+async def quiet(stage: Stage, loop: Any, sid: str, count: int) -> None:
+    """Until so many folds ended."""
+
+    async def ended() -> bool:
+        return len(await records_of(stage, loop, sid, FoldMade, FoldFailed)) >= count
+
+    async with asyncio.timeout(5):
+        while not await ended():
+            await next_turn()
+
+
+async def test_a_fold_is_made_in_the_background_when_the_window_comes_near_the_budget(stage: Stage) -> None:
+    own = OwnFold()
+    loop, listener, requests = stage_of(stage, own, budget=1_200)
+    sid = await loop.new_session()
+    await talked(loop, sid, 5)
+    await quiet(stage, loop, sid, 1)
+    await talked(loop, sid, 1)
+    (made,) = await records_of(stage, loop, sid, FoldMade)
+    assert (made.trigger, made.fold_id) == ("ratio", "own")
+    assert made.tokens_before > made.tokens_after > 0
+    first = texts(requests[-1].messages)[0]
+    assert first.startswith("user: <conversation_so_far>")
+    assert first.count("#") - 1 == len(own.tasks[0].parts), "the note names each part"
+    assert folds(listener) == ["started", "completed"]
+
+
+async def test_no_request_is_over_the_budget_and_every_window_has_one_note_at_most(stage: Stage) -> None:
+    loop, _, requests = stage_of(stage, OwnFold(keep=2, tokens=100), budget=1_000)
+    sid = await loop.new_session()
+    await talked(loop, sid, 30)
+    for request in requests:
+        assert tokens_of(request.messages) <= 1_000
+        assert sum("<conversation_so_far>" in text for text in texts(request.messages)) <= 1
+    assert len(await loop.get_messages(sid)) == 60, "all of it can still be read"
+
+
+async def test_the_last_sends_stay_word_for_word(stage: Stage) -> None:
+    loop, _, requests = stage_of(stage, OwnFold(keep=3, ratio=0.5), budget=2_000)
+    sid = await loop.new_session()
+    await talked(loop, sid, 12)
+    for number, request in enumerate(requests):
+        asked = [text for text in texts(request.messages) if text.startswith("user: ") and "<conv" not in text]
+        kept = [f"user: {n}: {LONG}" for n in range(max(number - 2, 0), number + 1)]
+        assert asked[-len(kept) :] == kept
+
+
+@tool(effect="pure")
+async def look(n: int) -> str:
+    """Looks."""
+    return f"found {n} " + "y" * 800
+
+
+async def test_a_send_that_outgrows_the_budget_folds_its_older_rounds_as_whole_groups(stage: Stage) -> None:
+    own = OwnFold(keep=4, tokens=100)
+    model = stage.model(*[calls(("look", {"n": n}), ("look", {"n": n + 100})) for n in range(8)], said("Done."))
+    loop, _, _ = stage_of(stage, own, budget=2_000, llm=model, tools=[look])
+    sid = await loop.new_session()
+    result = await loop.send("Look at everything, please.", session_id=sid)
+    assert result.ok
+    for request in model.requests:
+        assert "user: Look at everything, please." in texts(request.messages), "what people said stays"
+        assert tokens_of(request.messages) < 2_000
+    made = await records_of(stage, loop, sid, FoldMade)
+    assert made
+    assert all(fold.rounds and fold.trigger == "budget" for fold in made)
+    for task in own.tasks:
+        (part,) = task.parts
+        assert problem(part.messages) is None
+        assert {type(message) for message in part.messages} == {AssistantMessage, ToolResultMessage}
+    assert len(await loop.get_messages(sid)) == 26
+
+
+async def test_an_overflow_is_answered_by_one_fold_and_one_retry(stage: Stage) -> None:
+    model = stage.model(said("1"), said("2"), said("3"), LLMContextOverflowError("too long"), said("Now it fits."))
+    loop, _, _ = stage_of(stage, OwnFold(keep=1), budget=None, llm=model, max_rounds=1)
+    sid = await loop.new_session()
+    await talked(loop, sid, 3)
+    result = await loop.send("And?", session_id=sid)
+    assert (result.status, result.final_text, result.rounds) == ("completed", "Now it fits.", 1)
+    assert texts(model.requests[-1].messages)[1:] == ["user: And?"]
+    (made,) = await records_of(stage, loop, sid, FoldMade)
+    assert made.trigger == "overflow"
+
+
+async def test_an_overflow_after_the_fold_degrades_the_send(stage: Stage) -> None:
+    model = stage.model(said("1"), said("2"), *[LLMContextOverflowError("too long")] * 2, said("Fine."))
+    loop, _, _ = stage_of(stage, OwnFold(keep=1), budget=None, llm=model)
+    sid = await loop.new_session()
+    await talked(loop, sid, 2)
+    result = await loop.send("And?", session_id=sid)
+    assert (result.status, result.error_code) == ("degraded", "llm.context_overflow")
+    assert len(await records_of(stage, loop, sid, FoldMade)) == 1
+    assert (await loop.send("Shorter then.", session_id=sid)).ok
+
+
+async def test_an_overflow_whose_fold_fails_degrades_the_send_and_loses_nothing(stage: Stage) -> None:
+    model = stage.model(said("1"), said("2"), LLMContextOverflowError("too long"), said("Fine."))
+    loop, _, _ = stage_of(stage, OwnFold(ValueError("no"), keep=1), budget=None, llm=model)
+    sid = await loop.new_session()
+    await talked(loop, sid, 2)
+    assert (await loop.send("And?", session_id=sid)).status == "degraded"
+    await loop.send("Go on.", session_id=sid)
+    assert len(model.requests[-1].messages) == 6
+
+
+async def hangs(task: FoldTask, desk: FoldDesk) -> FoldResult | None:
+    await asyncio.Event().wait()
+    return None
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "raises": (ValueError("what?"), "ValueError"),
+    "raises ours": (LLMRequestError("refused"), LLMRequestError.code),
+    "nothing": (FoldResult(note=" \n"), "fold.empty"),
+    "another type": ("a note", "TypeError"),
+    "hangs": (hangs, "fold.timed_out"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_a_fold_that_fails_leaves_history_whole_and_is_tried_again_later(stage: Stage, name: str) -> None:
+    answer, code = BAD[name]
+    own = OwnFold(answer, answer, answer, *[None] * 9, keep=1)
+    loop, _, requests = stage_of(stage, own, budget=600, fold_timeout_s=0.05)
+    sid = await loop.new_session()
+    await talked(loop, sid, 14)
+    failed = await records_of(stage, loop, sid, FoldFailed)
+    assert {one.error_code for one in failed} == {code}
+    whole = list(itertools.takewhile(lambda r: "<conv" not in texts(r.messages)[0], requests))
+    assert [len(request.messages) for request in whole] == [2 * n + 1 for n in range(len(whole))], "nothing was lost"
+    assert len(failed) >= 2
+    assert 6 <= len(whole) < len(requests), "it was not tried with each send, and it worked in the end"
+
+
+@pytest.mark.parametrize("failures, waits", [(1, 1), (2, 2), (3, 4), (6, 32), (9, 32)])
+def test_each_failure_doubles_the_replies_to_the_next_try(failures: int, waits: int) -> None:
+    state = State()
+    for _ in range(failures):
+        apply(state, FoldFailed(error_code="x", message="x", trigger="ratio"), 0.0)
+    assert state.facts.context is not None
+    assert state.facts.context.fold_wait == waits
+
+
+async def test_a_hook_may_put_a_fold_off_and_another_is_told_of_it(stage: Stage) -> None:
+    hooks, seen = AgentHooks(), []
+
+    @hooks.on(HookPoint.FOLD_BEFORE, name="first not")
+    async def before(context: FoldContext) -> None:
+        seen.append(("before", context.before_tokens))
+        if len(seen) == 1:
+            context.directive = HookDirective.SKIP
+
+    @hooks.on(HookPoint.FOLD_AFTER, name="told")
+    async def after(context: FoldContext) -> None:
+        seen.append(("after", context.after_tokens))
+        raise RuntimeError("too late to matter")
+
+    loop, _, _ = stage_of(stage, OwnFold(keep=1, ratio=1.0), budget=500, hooks=hooks)
+    sid = await loop.new_session()
+    await talked(loop, sid, 8)
+    ends = await records_of(stage, loop, sid, FoldMade, FoldFailed)
+    assert ends[0].error_code == "fold.vetoed"
+    assert isinstance(ends[1], FoldMade)
+    assert [what for what, _ in seen[:3]] == ["before", "before", "after"]
+    assert 0 < seen[2][1] < seen[1][1]
+
+
+async def test_a_hook_that_fails_before_a_needed_fold_fails_the_send_and_not_the_session(stage: Stage) -> None:
+    hooks = AgentHooks()
+
+    @hooks.on(HookPoint.FOLD_BEFORE, name="broken")
+    async def before(context: FoldContext) -> None:
+        raise RuntimeError("no")
+
+    loop, _, _ = stage_of(stage, OwnFold(keep=1, ratio=1.0), budget=500, hooks=hooks)
+    sid = await loop.new_session()
+    await talked(loop, sid, 2)
+    result = await loop.send(LONG, session_id=sid)
+    assert (result.status, type(result.error)) == ("failed", HookFailedError)
+
+
+async def test_what_a_fold_cost_is_part_of_send_and_session(stage: Stage) -> None:
+    paid = Usage(1_000, 10, calls=1)
+
+    async def asks(task: FoldTask, desk: FoldDesk) -> FoldResult:
+        return FoldResult(note=(await desk.complete(LLMRequest(messages=(UserMessage("?"),)))).text)
+
+    def answer(request: LLMRequest) -> LLMResponse:
+        folding = request.messages[-1] == UserMessage("?")
+        return LLMResponse(
+            text="note", finish_reason="stop", usage=paid if folding else Usage(1, 1, calls=1), model="m"
+        )
+
+    model = stage.model(*[answer] * 4)
+    loop, _, _ = stage_of(stage, OwnFold(asks, keep=1, ratio=1.0), budget=300, llm=model)
+    sid = await loop.new_session()
+    await talked(loop, sid, 2)
+    result = await loop.send(LONG, session_id=sid)
+    made = await records_of(stage, loop, sid, FoldMade)
+    assert [(fold.usage, fold.model) for fold in made] == [(paid, "m")]
+    assert result.usage == Usage(1_001, 11, calls=2)
+    assert (await loop.get_session_stats(sid)).usage == Usage(1_003, 13, calls=4)
+
+
+async def test_a_stop_wins_against_a_fold_and_its_cost_is_kept(stage: Stage) -> None:
+    count = Counting()
+
+    async def waits(task: FoldTask, desk: FoldDesk) -> FoldResult | None:
+        count.started.set()
+        await count.gate.wait()
+        return None
+
+    loop, _, _ = stage_of(stage, OwnFold(waits, None, keep=1, ratio=1.0), budget=300)
+    sid = await loop.new_session()
+    await talked(loop, sid, 1)
+    send = asyncio.create_task(loop.send(LONG, session_id=sid))
+    await count.started.wait()
+    assert await loop.stop(sid, reason="enough")
+    assert (await send).status == "cancelled"
+    (failed,) = await records_of(stage, loop, sid, FoldFailed)
+    assert failed.error_code == "cancelled"
+    assert (await loop.send("Go on.", session_id=sid)).ok
+
+
+async def test_a_cancelled_task_leaves_the_session_usable_in_the_middle_of_a_fold(stage: Stage) -> None:
+    count = Counting()
+
+    async def waits(task: FoldTask, desk: FoldDesk) -> FoldResult | None:
+        count.started.set()
+        await count.gate.wait()
+        return None
+
+    loop, _, _ = stage_of(stage, OwnFold(waits, None, keep=1, ratio=1.0), budget=300)
+    sid = await loop.new_session()
+    await talked(loop, sid, 1)
+    send = asyncio.create_task(loop.send(LONG, session_id=sid))
+    await count.started.wait()
+    send.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await send
+    assert (await loop.send("Go on.", session_id=sid)).ok
+    assert len(await records_of(stage, loop, sid, FoldMade)) == 1
+
+
+async def test_two_folds_and_a_reload_give_the_order_in_memory(stage: Stage) -> None:
+    loop, _, requests = stage_of(stage, OwnFold(keep=2, ratio=1.0, tokens=60), budget=800)
+    sid = await loop.new_session()
+    await talked(loop, sid, 9)
+    assert len(await records_of(stage, loop, sid, FoldMade)) >= 2
+    warm = await loop.fork(sid)
+    await loop.send("same", session_id=sid)
+    await loop.aclose()
+    cold, _, again = stage_of(stage, OwnFold(keep=2, ratio=1.0, tokens=60), budget=800)
+    await cold.send("same", session_id=warm)
+    assert msgspec.json.encode(again[-1].messages) == msgspec.json.encode(requests[-1].messages)
+
+
+async def test_a_fold_made_beside_a_running_send_is_taken_at_its_next_boundary(stage: Stage) -> None:
+    gate, reached = asyncio.Event(), asyncio.Event()
+
+    ended: list[str] = []
+
+    async def waits(task: FoldTask, desk: FoldDesk) -> FoldResult:
+        reached.set()
+        await gate.wait()
+        asyncio.get_running_loop().call_later(0.01, ended.append, "after the fold was offered")
+        return FoldResult(note="made beside")
+
+    @tool(effect="pure")
+    async def open_gate() -> str:
+        """Lets the fold end."""
+        gate.set()
+        await until(lambda: ended)
+        return "open"
+
+    model = stage.model(said(LONG), said(LONG), said(LONG), calls(("open_gate", {})), said("Done."))
+    own = OwnFold(waits, keep=1, ratio=0.4)
+    loop, listener, _ = stage_of(stage, own, budget=1_300, llm=model, tools=[open_gate])
+    sid = await loop.new_session()
+    await talked(loop, sid, 3)
+    await reached.wait()
+    assert (await loop.send("Open it.", session_id=sid)).ok
+    assert folds(listener) == ["started", "completed"]
+    assert "made beside" in texts(model.requests[-1].messages)[0]
+    assert problem(model.requests[-1].messages) is None
+
+
+async def test_a_fold_made_beside_is_dropped_when_another_was_made_meanwhile(stage: Stage) -> None:
+    gate, reached = asyncio.Event(), asyncio.Event()
+
+    async def waits(task: FoldTask, desk: FoldDesk) -> FoldResult:
+        reached.set()
+        await gate.wait()
+        return FoldResult(note="too late")
+
+    first, _, _ = stage_of(stage, OwnFold(waits, keep=1, ratio=0.5), budget=800)
+    sid = await first.new_session()
+    await talked(first, sid, 2)
+    await reached.wait()
+    second, _, requests = stage_of(stage, OwnFold(keep=1, ratio=1.0), budget=500)
+    await second.send(LONG, session_id=sid)
+    gate.set()
+    await quiet(stage, first, sid, 2)
+    made, late = await records_of(stage, first, sid, FoldMade, FoldFailed)
+    assert isinstance(made, FoldMade)
+    assert late.error_code == "fold.superseded"
+    await second.send("Go on.", session_id=sid)
+    assert "too late" not in "".join(texts(requests[-1].messages))
+
+
+class NoRepresentation:
+    kind, version = "own", 3
+
+    def project(self, send: Any) -> Any:
+        return (UserMessage(f"#{send.label} was said"),)
+
+
+REPRESENTATIONS = {"verbatim": None, "projected": ProjectedRepresentation(max_chars=60), "own": NoRepresentation()}
+STRATEGIES = {"summary": LLMSummaryFold, "agentic": AgenticFold, "own": None}
+
+
+@pytest.mark.parametrize("shown_as", REPRESENTATIONS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_every_representation_composes_with_every_fold(stage: Stage, shown_as: str, strategy: str) -> None:
+    def answer(request: LLMRequest) -> LLMResponse:
+        """The fold model and the agent in one: it uses a tool in each send."""
+        assert problem(as_messages(request.messages)) is None
+        names = [getattr(spec, "name", "") for spec in request.tools]
+        if "finish" in names:
+            return LLMResponse(tool_calls=tuple(calls_of("finish", '{"note": "all of #1 and more"}')))
+        if not names:
+            return said("A summary of #1 and more.")
+        if isinstance(request.messages[-1], ToolResultMessage):
+            return said(f"Found. {LONG[:200]}")
+        return LLMResponse(tool_calls=tuple(calls_of("look", '{"n": 7}')))
+
+    class Model:
+        def __init__(self) -> None:
+            self.requests: list[LLMRequest] = []
+
+        async def complete(self, request: LLMRequest) -> LLMResponse:
+            self.requests.append(request)
+            return answer(request)
+
+        async def aclose(self) -> None:
+            return
+
+    made = STRATEGIES[strategy]
+    fold = OwnFold(keep=2) if made is None else made(keep_last_sends=2, trigger_ratio=0.7)
+    model = Model()
+    loop, _, _ = stage_of(
+        stage, fold, budget=1_500, llm=model, tools=[look], representation=REPRESENTATIONS[shown_as],
+        session_cache_size=0,
+    )  # fmt: skip
+    sid = await loop.new_session()
+    for n in range(20):
+        assert (await loop.send(f"{n}: {LONG}", session_id=sid)).ok
+    ends = await records_of(stage, loop, sid, FoldMade, FoldFailed)
+    assert any(isinstance(end, FoldMade) for end in ends) or shown_as == "own"
+    assert [end.error_code for end in ends if isinstance(end, FoldFailed) if end.error_code != "fold.superseded"] == []
+    talks = [request for request in model.requests if [getattr(s, "name", "") for s in request.tools] == ["look"]]
+    for request in talks:
+        assert tokens_of(request.messages) <= 1_500
+        assert sum("<conversation_so_far>" in text for text in texts(request.messages)) <= 1
+    assert len(await loop.get_messages(sid)) == 80
+
+
+def calls_of(name: str, arguments: str) -> list[ToolCall]:
+    return [ToolCall("c1", name, arguments)]
+
+
+def test_a_strategy_with_impossible_figures_is_refused(stage: Stage) -> None:
+    with pytest.raises(ConfigError, match=r"trigger_ratio(.|\n)*keep_last_sends"):
+        stage.loop(fold=OwnFold(keep=0, ratio=0))
+    with pytest.raises(ConfigError, match="max_rounds"):
+        AgenticFold(max_rounds=0)
