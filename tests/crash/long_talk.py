@@ -124,6 +124,8 @@ def answer(send: int) -> str:
 class Watch(Struct):
     """What was seen of all requests of one conversation, over all its processes."""
 
+    density: float = 1.0
+    """Of the model's tokens: one that has more of them for the same text shows whether sizes are learned."""
     current: int = 0
     """The send that runs."""
     ended: int = 0
@@ -144,7 +146,7 @@ class Watch(Struct):
     def judge(self, request: LLMRequest) -> None:
         """Notes what is wrong with a request of the conversation."""
         messages = as_messages(request.messages)
-        size = tokens(request)
+        size = tokens(request, self.density)
         self.requests += 1
         self.largest = max(self.largest, size)
         self.shown[self.current] = self.shown.get(self.current, 0) + size
@@ -168,7 +170,7 @@ class Watch(Struct):
 
     def judge_fold(self, request: LLMRequest) -> None:
         """Notes what is wrong with a request about a fold."""
-        size = tokens(request)
+        size = tokens(request, self.density)
         self.folds += 1
         self.largest_fold = max(self.largest_fold, size)
         if (why := problem(as_messages(request.messages))) is not None:
@@ -182,8 +184,8 @@ def shows(message: Message, text: str) -> bool:
     return isinstance(message, UserMessage) and message.text.startswith(text)
 
 
-def tokens(request: LLMRequest) -> int:
-    """Size of a whole request, counted without the library: what this model reports."""
+def tokens(request: LLMRequest, density: float = 1.0) -> int:
+    """Size of a whole request, counted without the library: what a model of this density reports."""
     characters = len(request.system_prompt or "") + sum(len(encode(spec)) for spec in request.tools)
     messages = as_messages(request.messages)
     for message in messages:
@@ -191,7 +193,7 @@ def tokens(request: LLMRequest) -> int:
             characters += len(message.text) + sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
         else:
             characters += len(content_text(message.content))
-    return characters // 4 + 3 * len(messages)
+    return int((characters // 4 + 3 * len(messages)) * density)
 
 
 class Model:
@@ -213,7 +215,7 @@ class Model:
             reply = noted(request) if self._watch.folds % 9 else ""
         await breathe()
         self._alive()
-        usage = Usage(tokens(request), 20, calls=1)
+        usage = Usage(tokens(request, self._watch.density), 20, calls=1)
         self._watch.paid += usage.total_tokens
         return LLMResponse(
             text=reply if isinstance(reply, str) else "",

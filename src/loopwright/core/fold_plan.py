@@ -29,11 +29,16 @@ else:
 
 NOTE_SHARE = 4
 """A note may be one part in so many of the budget."""
+FREE_SHARE = 8
+"""One part in so many of the budget is free after a fold, so that the next reply does not need another one, and a window
+of other texts may turn out larger than expected."""
 ROOM_SHARE = 2
 """A send whose own replies are folded is left with at most one part in so many of the budget."""
 FOLD_SHARE = 4
 """One fold takes at most so many times the budget: more would need many model calls of which none may fail, in the time
 of one fold. What is left goes with the next."""
+DOUBT_SHARE = 20
+"""One part in so many of the budget is left free when sizes come from a learned ratio: it is a mean, and no text is."""
 BATCH_SHARE = 4
 """All results of one reply together may be shown as one part in so many of the budget."""
 POINTER = 100
@@ -89,6 +94,7 @@ def due(state: State, policy: FoldPolicy, budget: int, *, hard: bool) -> FoldPla
     if context is not None and context.fold_wait > 0:
         return None
     now = request_tokens(state, reserved_tokens(state, policy, budget))
+    budget = _sure(state, budget)
     if now <= (budget if hard else budget * policy.trigger_ratio):
         return None
     return planned(state, policy, budget, "budget" if now > budget else "ratio")
@@ -100,7 +106,7 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
     `budget` None: nobody said how much the model takes, so half of what is there has to go.
     """
     before = request_tokens(state, reserved_tokens(state, policy, budget))
-    limit = budget if budget is not None else max(before // 2, 1)
+    limit = _sure(state, budget) if budget is not None else max(before // 2, 1)
     ratio = ratio_of(state)
     note_tokens = max(min(policy.note_tokens, int(limit / ratio) // NOTE_SHARE), 1)
     note = int(note_tokens * ratio)
@@ -110,12 +116,13 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
         return None
     kept = min(max(policy.keep_last_sends, 1), len(sizes))
     over = trigger in ("budget", "overflow")
-    while over and kept > 1 and fixed + note + sum(sizes[-kept:]) > limit:
+    room = limit - limit // FREE_SHARE
+    while over and kept > 1 and fixed + note + sum(sizes[-kept:]) > room:
         kept -= 1
     first = len(sizes) - kept
     rounds = 0
     at_once = _at_once(state, first, int(FOLD_SHARE * limit / ratio))
-    if at_once == first and over and kept == 1 and fixed + note + sizes[-1] > limit:
+    if at_once == first and over and kept == 1 and fixed + note + sizes[-1] > room:
         rounds = _rounds_to_go(state, (limit // ROOM_SHARE) - fixed - note, FOLD_SHARE * limit)
     first = at_once
     if first == 0 and rounds == 0:
@@ -128,6 +135,12 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
         tokens_before=before,
         note_tokens=note_tokens,
     )
+
+
+def _sure(state: State, budget: int) -> int:
+    """What of the budget may be used by what is only expected to be so large."""
+    context = state.facts.context
+    return budget if context is None or not context.ratios else budget - budget // DOUBT_SHARE
 
 
 def _at_once(state: State, first: int, most: int) -> int:
