@@ -14,7 +14,14 @@ from loopwright.engine.journal import resumed_state
 from loopwright.model.codec import decode_record
 from loopwright.model.context_records import FoldFailed, FoldMade
 from loopwright.model.messages import content_text
-from loopwright.model.records import AssistantMessageAdded, Record, SendFinished, SendStarted, ToolFinished, UserMessageAdded
+from loopwright.model.records import (
+    AssistantMessageAdded,
+    Record,
+    SendFinished,
+    SendStarted,
+    ToolFinished,
+    UserMessageAdded,
+)
 
 COLD_ROWS = 1_500
 """Records that a process reads to go on, whatever the length of the conversation."""

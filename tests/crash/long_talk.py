@@ -126,6 +126,8 @@ class Watch(Struct):
 
     density: float = 1.0
     """Of the model's tokens: one that has more of them for the same text shows whether sizes are learned."""
+    no_notes: range = range(0)
+    """Sends in which the model writes no note."""
     current: int = 0
     """The send that runs."""
     ended: int = 0
@@ -212,7 +214,8 @@ class Model:
         else:
             self._watch.judge_fold(request)
             await breathe()
-            reply = noted(request) if self._watch.folds % 9 else ""
+            is_down = self._watch.current in self._watch.no_notes
+            reply = noted(request) if self._watch.folds % 9 and not is_down else ""
         await breathe()
         self._alive()
         usage = Usage(tokens(request, self._watch.density), 20, calls=1)
@@ -295,7 +298,9 @@ class OwnFold(Struct, frozen=True):
     async def fold(self, task: FoldTask, desk: FoldDesk) -> FoldResult | None:
         """See `FoldStrategy`."""
         await breathe()
-        return FoldResult(note=f"Gone: {', '.join(f'#{part.label}' for part in task.parts)}. {(task.prior or '')}"[:3_000])
+        return FoldResult(
+            note=f"Gone: {', '.join(f'#{part.label}' for part in task.parts)}. {(task.prior or '')}"[:3_000]
+        )
 
 
 REPRESENTATIONS: Mapping[str, Callable[[], Representation]] = {
@@ -377,5 +382,7 @@ async def talk(loop: StatefulAgentLoop, watch: Watch, sends: int, *, recover: bo
         watch.current = send
         result = await loop.send(words(send), session_id=SESSION, send_id=f"send-{send}")
         if result.status != "completed" or result.final_text != answer(send):
-            watch.problems.append(f"send {send} ended as {result.status}: {result.error_message or result.final_text[:80]}")
+            watch.problems.append(
+                f"send {send} ended as {result.status}: {result.error_message or result.final_text[:80]}"
+            )
         watch.ended = send + 1

@@ -13,15 +13,30 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.crash.long_exam import Exam, examined
-from tests.crash.long_talk import FOLDS, REPRESENTATIONS, Model, Plan, Watch, loop_of, talk
+from tests.crash.long_talk import (
+    FOLDS,
+    NOTE,
+    REPRESENTATIONS,
+    SESSION,
+    Model,
+    Plan,
+    Watch,
+    answer,
+    loop_of,
+    shows,
+    talk,
+    words,
+)
 from tests.crash.processes import PATIENCE_S, ROOT
 
-from loopwright import StatefulAgentLoop, open_store
+from loopwright import LLMRequest, LLMResponse, StatefulAgentLoop, open_store
+from loopwright.model.messages import as_messages
 from loopwright.testing.crash_matrix import Life, play
 from loopwright.testing.crash_points import CRASH_AT, CrashPoints, EffectLog, StopAt
 from loopwright.testing.virtual import VirtualAmbient
@@ -80,6 +95,11 @@ async def test_every_window_is_valid_and_within_the_budget_for_two_thousand_send
     assert max(quarters[1:]) < 1.2 * min(quarters[1:]), "what a send costs does not grow with their number"
 
 
+def goes_on(watch: Watch, *, recover: bool) -> Callable[[StatefulAgentLoop], Awaitable[None]]:
+    """What the host of one process does."""
+    return lambda loop: talk(loop, watch, KILLED_SENDS, recover=recover)
+
+
 def stops_by_chance(where: random.Random) -> Iterator[StopAt]:
     """Anywhere, and at folds, in turn."""
     for point in itertools.cycle(AT_FOLDS):
@@ -99,8 +119,7 @@ def test_a_conversation_killed_again_and_again_loses_and_doubles_nothing(plan: P
         def build(life: Life) -> StatefulAgentLoop:
             return loop_of(plan, life.dsn, life.ambient, Model(watch, life.ambient.alive), life.effect)
 
-        recover = where.random() < 0.5
-        play(life, build, lambda loop, recover=recover: talk(loop, watch, KILLED_SENDS, recover=recover))  # pyright: ignore
+        play(life, build, goes_on(watch, recover=where.random() < 0.5))
         if life.ambient.stopped is not None:
             kills.append(life.ambient.reached[-1])
     exam = exam_of(dsn, KILLED_SENDS)
@@ -139,3 +158,50 @@ def one_process(plan: Plan, folder: Path, sends: int, at: StopAt) -> bool:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=2 * PATIENCE_S, check=False)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
     return done.returncode == 0
+
+
+@pytest.mark.parametrize("shown_as", REPRESENTATIONS)
+async def test_a_fork_in_the_middle_is_shown_to_the_model_as_the_original_is(shown_as: str, dsn: str) -> None:
+    plan, watch, sends = Plan(shown_as, "summary"), Watch(), 130
+    async with loop_of(plan, dsn, VirtualAmbient(), Model(watch)) as loop:
+        await talk(loop, watch, sends)
+    shown: list[LLMRequest] = []
+    watch.current = sends
+    for is_fork in (True, False):
+        async with loop_of(plan, dsn, VirtualAmbient(seed=2 + is_fork), FirstOf(shown, Model(watch))) as loop:
+            session = await loop.fork(SESSION) if is_fork else SESSION
+            assert (await loop.send(words(sends), session_id=session)).final_text == answer(sends)
+    as_sent = [msgspec.json.encode(msgspec.structs.replace(one, cache_key=None)) for one in shown]
+    assert as_sent[0] == as_sent[1]
+    assert shows(as_messages(shown[0].messages)[0], NOTE)
+    assert watch.problems + (await examined(open_store(dsn), sends + 1)).problems == []
+
+
+class FirstOf:
+    """A model of which only the first request is kept."""
+
+    def __init__(self, shown: list[LLMRequest], inner: Model) -> None:
+        self._shown = shown
+        self._wanted = len(shown) + 1
+        self._inner = inner
+
+    async def complete(self, request: LLMRequest) -> LLMResponse:
+        """The reply of the other."""
+        if len(self._shown) < self._wanted:
+            self._shown.append(request)
+        return await self._inner.complete(request)
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
+
+
+@pytest.mark.parametrize("fold", ["summary", "agentic"])
+async def test_while_no_note_can_be_made_history_stays_whole_and_later_fits_again(fold: str, dsn: str) -> None:
+    plan, watch, sends = Plan("verbatim", fold), Watch(no_notes=range(60, 130)), 260
+    async with loop_of(plan, dsn, VirtualAmbient(), Model(watch)) as loop:
+        await talk(loop, watch, sends)
+        exam = await examined(open_store(dsn), sends)
+    assert exam.problems == []
+    assert exam.failed_folds >= 4
+    late = [one for one in watch.problems if not one.endswith(" tokens") or int(one.split()[1].strip(",")) > 200]
+    assert watch.problems != late == []
