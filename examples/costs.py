@@ -10,6 +10,8 @@ PRICES = PriceTable({"thinker-1*": {"input": 3, "cached": 0.3, "output": 15}})  
 class Thinker:
     """Never content: it looks again in every round."""
 
+    model = "thinker-1"  # by this name a call is priced ahead, which budgets need
+
     async def complete(self, request: LLMRequest) -> LLMResponse:
         looks = ToolCall(f"c{len(request.messages)}", "look", "{}")
         usage = Usage(input_tokens=20_000, cached_tokens=15_000, output_tokens=1_000, calls=1)
@@ -26,9 +28,9 @@ async def look() -> str:
 
 
 async def main() -> None:
-    config = AgentLoopConfig(run_cost_budget_usd=0.10)
+    config = AgentLoopConfig(run_cost_budget_usd=0.10, max_output_tokens=1_000)
     async with StatefulAgentLoop(llm=Thinker(), dsn="memory:", tools=[look], config=config, prices=PRICES) as loop:
-        result = await loop.send("Is it done?")
+        result = await loop.send("Is it done?")  # each call reserves its input and at most 1,000 tokens of output
         print(f"{result.status} after {result.rounds} rounds | ${result.usage.cost_usd:.4f}")
         stats = await loop.get_session_stats(result.session_id)
         print(f"session: {stats.usage.calls} calls, {stats.usage.nanodollars:,} nanodollars")

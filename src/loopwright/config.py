@@ -63,12 +63,13 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     memory_timeout_s: float = 5.0
     """How long a send waits for what memory recalls."""
     run_cost_budget_usd: float | None = None
-    """US dollars one send may cost; None is unlimited. Budgets of money need the loop's `prices`."""
+    """US dollars one send may cost; None is unlimited. Budgets of money need the loop's `prices`. Before each model call
+    the most that it is expected to cost is reserved; where there is not so much left the send ends as budget_exceeded."""
     session_cost_budget_usd: float | None = None
-    """US dollars all sends of a session may cost together; None is unlimited. Not enforced yet."""
+    """US dollars all sends of a session may cost together; None is unlimited."""
     cost_budgets: dict[str, float] | None = None
     """US dollars by the key of a budget, such as a customer or a month: all sessions and processes that name the key
-    share it, through their store. Not enforced yet."""
+    share it, through their store."""
     stream: bool = True
     """Ask services that can for a stream; replies are the same."""
     retry: LLMRetryPolicy = LLMRetryPolicy()

@@ -152,7 +152,7 @@ async def test_the_list_is_told_model_provider_and_time(stage: Stage) -> None:
 
 
 async def test_the_round_that_crossed_the_cost_budget_finishes_and_nothing_more_is_paid_for(stage: Stage) -> None:
-    loop = stage.loop(looks(), prices=PRICES, tools=[look], run_cost_budget_usd=0.002)
+    loop = stage.loop(looks(), prices=PRICES, tools=[look], run_cost_budget_usd=0.002, max_output_tokens=100)
     result = await loop.send("go")
     assert (result.status, result.usage.nanodollars) == ("budget_exceeded", CALL)
     started = next(r for r in await stage.records(loop, result.session_id) if isinstance(r, SendStarted))
@@ -161,7 +161,12 @@ async def test_the_round_that_crossed_the_cost_budget_finishes_and_nothing_more_
 
 async def test_a_resume_elsewhere_keeps_the_cost_budget_of_the_send(stage: Stage) -> None:
     loop = stage.mortal(
-        "commit.after:assistant_message_added", looks(), prices=PRICES, tools=[look], run_cost_budget_usd=0.002
+        "commit.after:cost_settled+assistant_message_added",
+        looks(),
+        prices=PRICES,
+        tools=[look],
+        run_cost_budget_usd=0.002,
+        max_output_tokens=100,
     )
     sid = await loop.new_session()
     await stage.dies(loop, loop.send("go", session_id=sid))

@@ -36,6 +36,8 @@ UNDATED: Final = "(no date)"
 
 _PAGE: Final = 500
 _HOLDS_USAGE: Final = b'"usage"'
+_LOOKED_AT: Final = frozenset({"send_started", "cost_settled"})
+"""Kinds that say something here without a field of that name."""
 
 
 class PaidCall(Struct, frozen=True, kw_only=True):
@@ -142,7 +144,7 @@ async def _calls_of(store: SessionStore, head: Head) -> AsyncIterator[PaidCall |
         except (SessionNotFoundError, SessionGoneError):
             return  # deleted since it was listed
         for row in rows:
-            if row.kind != "send_started" and not (is_sealed(row.body) or _HOLDS_USAGE in bytes(row.body)):
+            if row.kind not in _LOOKED_AT and not (is_sealed(row.body) or _HOLDS_USAGE in bytes(row.body)):
                 continue
             record = record_of(row)
             if isinstance(record, SendStarted):

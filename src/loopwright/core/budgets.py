@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..model.usage import Usage
+from .state import State
 
 USUAL_REPLY_TOKENS: Final = 4096
 """Output that is reserved for where neither send nor settings limit it."""
@@ -46,9 +47,17 @@ def expected_usage(window_tokens: int, *, ratio: float = 1.0, max_output_tokens:
     return Usage(input_tokens=max(given, 0), output_tokens=max(output, 0), calls=1, estimated=True)
 
 
-def tightest(limits: Iterable[MoneyLimit]) -> MoneyLimit | None:
-    """The limit with the least room; of equals the first one. None without limits."""
-    return min(limits, key=lambda one: one.left, default=None)
+def limits_of(state: State, session_budget: int | None, beside: frozenset[str] = frozenset()) -> list[MoneyLimit]:
+    """The limits of the open send and of its session. `beside`: reservations that do not count for the send."""
+    context, limits = state.facts.context, list[MoneyLimit]()
+    holds = {} if context is None else context.holds
+    if (send := state.active) is not None and (budget := send.start.run_cost_budget) is not None:
+        held = sum(hold.nanodollars for hold_id, hold in holds.items() if hold_id not in beside)
+        limits.append(MoneyLimit("run", budget, send.usage.nanodollars, held))
+    if session_budget is not None:
+        held = sum(hold.nanodollars for hold in holds.values())
+        limits.append(MoneyLimit("session", session_budget, state.facts.usage.nanodollars, held))
+    return limits
 
 
 def refusing(limits: Iterable[MoneyLimit], asked: int | None) -> MoneyLimit | None:

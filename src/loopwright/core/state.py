@@ -238,6 +238,8 @@ def _forked(state: State, record: SessionForked, at: float) -> None:
     state.facts.session_id = record.session_id
     state.facts.sends = 0
     state.facts.usage = NO_USAGE
+    if state.facts.context is not None:
+        state.facts.context.holds.clear()  # the base settles them
 
 
 def _send_started(state: State, record: SendStarted, at: float) -> None:

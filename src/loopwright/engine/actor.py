@@ -48,6 +48,7 @@ class Actor:
         "_mutex",
         "_turns",
         "_waiting",
+        "beside",
         "folded",
         "folding",
         "format",
@@ -79,6 +80,8 @@ class Actor:
         """True while a fold is made beside the runs."""
         self.folded: Any = None
         """A fold that was made and is not written yet: `folding.Made`."""
+        self.beside: set[str] = set()
+        """Reservations of work beside the runs of this process: no commit takes them for left behind."""
         self.learned: dict[str, Any] | None = None
         """What replies taught about token counts, by model: `calibration.Learned`."""
         self.sent: Any = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -21,7 +22,8 @@ from ..core.fencing import inside
 from ..core.fold_plan import FoldPlan, due, planned, ratio_of, request_tokens
 from ..core.state import State
 from ..core.window import send_asides, send_messages, tokens_of
-from ..model.context_records import FoldFailed, FoldMade, NoteWritten
+from ..late import Late
+from ..model.context_records import CostSettled, FoldFailed, FoldMade, NoteWritten
 from ..model.errors import (
     CancellationRequested,
     CompactionFailed,
@@ -47,10 +49,16 @@ from .bus import AgentEventBus
 from .epochs import renewed
 from .journal import Journal
 from .kernel import Kernel
-from .model_call import CallStopped, ModelCall, NoReply, code_of
+from .model_call import CallStopped, ModelCall, NoReply, Replied, code_of
 from .running import RunContext
 from .stopping import Stopped, TimedOut, race
 from .turn import Turn, pending_error
+
+if TYPE_CHECKING:
+    from . import money
+    from .money import Purse
+else:
+    money = Late("loopwright.engine.money")
 
 _log = logging.getLogger("loopwright.folding")
 
@@ -67,6 +75,8 @@ class Made(Struct, frozen=True):
     plan: FoldPlan
     record: FoldMade | FoldFailed
     notes: tuple[NoteWritten, ...] = ()
+    settled: tuple[CostSettled, ...] = ()
+    """What became of the money that its calls had reserved."""
 
 
 def can_help(context: RunContext) -> bool:
@@ -84,7 +94,8 @@ async def fold_now(context: RunContext, plan: FoldPlan) -> None:
     """
     kernel, journal = context.kernel, context.journal
     await context.assure_lease()
-    made = await make(kernel, task_of(context.state, plan), plan, context.token)
+    purse = money.purse_of(kernel, context.session_id, journal)
+    made = await make(kernel, task_of(context.state, plan), plan, context.token, purse)
     await _commit(journal, made)
     if context.token.cancelled:
         raise CancellationRequested(context.token.reason)
@@ -101,8 +112,8 @@ async def fold_asked(turn: Turn) -> bool:
         return False
     budget, done = send.start.context_budget_tokens, False
     while (plan := planned(journal.state, policy, budget, "asked")) is not None:  # one takes a bounded part
-        await journal.load()
-        made = await make(kernel, task_of(journal.state, plan), plan, turn.token)
+        purse = money.purse_of(kernel, turn.actor.session_id, journal)
+        made = await make(kernel, task_of(journal.state, plan), plan, turn.token, purse)
         await _commit(journal, made, release=True)
         if isinstance(made.record, FoldFailed):
             raise CompactionFailed(turn.actor.session_id, made.record.error_code, made.record.message)
@@ -139,8 +150,9 @@ def after_run(kernel: Kernel, actor: Actor) -> None:
 
 
 async def _beside(kernel: Kernel, actor: Actor, task: FoldTask, plan: FoldPlan) -> None:
+    purse = money.purse_of(kernel, actor.session_id)
     try:
-        made = await make(kernel, task, plan, CancellationToken())
+        made = await make(kernel, task, plan, CancellationToken(), purse)
         actor.folded = made
         for _ in range(TRIES):
             if actor.folded is not made or await _offered(kernel, actor, made):
@@ -153,6 +165,8 @@ async def _beside(kernel: Kernel, actor: Actor, task: FoldTask, plan: FoldPlan) 
     finally:
         actor.folding = False
         actor.folded = None
+        if purse is not None:
+            purse.close()
 
 
 async def _offered(kernel: Kernel, actor: Actor, made: Made) -> bool:
@@ -192,13 +206,14 @@ async def _commit(journal: Journal, made: Made, *, release: bool = False) -> Non
             usage=record.usage,
             model=record.model,
         )
+    settled = money.still_open(state, made.settled) if made.settled else []
     if isinstance(record, FoldMade):
-        records = [record, *made.notes, *await renewed(kernel, state, "fold")]
+        records = [*settled, record, *made.notes, *await renewed(kernel, state, "fold")]
         await journal.commit(records, release=release, window_start=record.through)
         after = request_tokens(journal.state)
         await _told(kernel, journal.session_id, made.plan.tokens_before, after)
     else:
-        await journal.commit([record], release=release)
+        await journal.commit([*settled, record], release=release)
     phase = "completed" if isinstance(record, FoldMade) else "failed"
     after_tokens = record.tokens_after if isinstance(record, FoldMade) else None
     kernel.emit(journal.session_id, AgentEventType.FOLD_STATUS, phase, made.plan.tokens_before, after_tokens)
@@ -243,13 +258,15 @@ def task_of(state: State, plan: FoldPlan) -> FoldTask:
     )
 
 
-async def make(kernel: Kernel, task: FoldTask, plan: FoldPlan, token: CancellationToken) -> Made:
-    """Lets the strategy write the note; never raises for what the strategy does."""
+async def make(
+    kernel: Kernel, task: FoldTask, plan: FoldPlan, token: CancellationToken, purse: Purse | None = None
+) -> Made:
+    """Lets the strategy write the note, its calls paid from `purse`; never raises for what the strategy does."""
     strategy = strategy_of(kernel)
     if await _vetoed(kernel, task.session_id, plan):
         return Made(plan, FoldFailed(error_code="fold.vetoed", message="a hook said not now", trigger=plan.trigger))
     kernel.emit(task.session_id, AgentEventType.FOLD_STATUS, "started", plan.tokens_before, None)
-    desk = Desk(kernel, task.session_id, token)
+    desk = Desk(kernel, task.session_id, token, purse)
     code, text, result = "fold.empty", "the strategy gave no note", None
     try:
         kernel.ambient.reach("fold.before")
@@ -270,9 +287,10 @@ async def make(kernel: Kernel, task: FoldTask, plan: FoldPlan, token: Cancellati
     except Exception as error:  # noqa: BLE001 - a host's strategy may raise anything; the window stays as it is
         code, text = code_of(error), text_of(error)
     usage, model = desk.usage, desk.model
+    settled = () if purse is None else purse.settlements()
     if result is None or not result.note.strip():
         failed = FoldFailed(error_code=code, message=text[:500], trigger=plan.trigger, usage=usage, model=model)
-        return Made(plan, failed)
+        return Made(plan, failed, settled=settled)
     note = note_text(result.note, plan)
     folded = sum(tokens_of(part.messages) for part in task.parts)
     record = FoldMade(
@@ -288,7 +306,7 @@ async def make(kernel: Kernel, task: FoldTask, plan: FoldPlan, token: Cancellati
         model=model,
     )
     written = [NoteWritten(one.note_id, one.content, one.pinned) for one in result.written]
-    return Made(plan, record, (*written, *[NoteWritten(one) for one in result.removed]))
+    return Made(plan, record, (*written, *[NoteWritten(one) for one in result.removed]), settled)
 
 
 async def _asked(strategy: FoldStrategy, task: FoldTask, desk: Desk) -> FoldResult | None:
@@ -328,7 +346,8 @@ _SHORTEST_NOTE = 200
 class Desk:
     """What a strategy may use; see `ports.fold.FoldDesk`. An object because it adds up what was spent."""
 
-    def __init__(self, kernel: Kernel, session_id: str, token: CancellationToken) -> None:
+    def __init__(self, kernel: Kernel, session_id: str, token: CancellationToken, purse: Purse | None) -> None:
+        self._purse = purse
         self._kernel = kernel
         self._session_id = session_id
         self._token = token
@@ -342,18 +361,22 @@ class Desk:
             request = msgspec.structs.replace(request, model=kernel.config.model)
         size = tokens_of(as_messages(request.messages))
         request = await Attachments(kernel.store).filled(request)
+        hold = None if self._purse is None else await self._purse.reserve(kernel, request, self._token)
         call = ModelCall(kernel, self._session_id, request, round_index=0, window_tokens=size)
         try:
             outcome = await call.run(self._token)
         except asyncio.CancelledError:  # the fold's time is over, or its host goes: what was under way was asked for
             self.usage += estimated(size, 0)
             raise
-        for failure in outcome.failures:
-            self.usage += failure.usage
+        usages = [failure.usage for failure in outcome.failures]
+        if isinstance(outcome, Replied):
+            usages.append(outcome.response.usage)
+        self.usage = sum(usages, self.usage)
+        if self._purse is not None and hold is not None:
+            self._purse.paid(hold, usages)
         if isinstance(outcome, CallStopped):
             raise CancellationRequested(outcome.reason)
         if isinstance(outcome, NoReply):
             raise outcome.error
-        self.usage += outcome.response.usage
         self.model = outcome.response.model or self.model
         return outcome.response

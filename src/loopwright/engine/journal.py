@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from ..core import chain
     from ..model import call_errors
     from ..ports.memory import MemorySnapshot
-    from . import commit_line, inbox_order, memory_recall
+    from . import commit_line, inbox_order, memory_recall, money
     from .commit_line import CommitLine
 else:
     chain = Late("loopwright.core.chain")
@@ -75,6 +75,7 @@ else:
     inbox_order = Late("loopwright.engine.inbox_order")
     commit_line = Late("loopwright.engine.commit_line")
     memory_recall = Late("loopwright.engine.memory_recall")
+    money = Late("loopwright.engine.money")
 
 T = TypeVar("T")
 
@@ -97,6 +98,7 @@ class Journal:
         "on_inbox",
         "stop_floor",
         "takeovers",
+        "unbegun",
     )
 
     def __init__(self, kernel: Kernel, actor: Actor) -> None:
@@ -110,6 +112,8 @@ class Journal:
         """Stop items up to this inbox number were meant for an earlier run."""
         self.left = False
         """True once the session is to be left as it is: nothing more is written."""
+        self.unbegun = ""
+        """A reservation of money whose call has certainly not begun."""
         self._stops: list[str] = []
         self._line: CommitLine | None = None
         self._ended: list[MemorySnapshot] = []
@@ -205,6 +209,8 @@ class Journal:
         state, kernel = self.state, self.kernel
         if progress and (state.lost_answers or state.dropped):
             records = (HistoryRepaired(tuple(state.lost_answers), tuple(state.dropped)), *records)
+        if (context := state.facts.context) is not None and context.holds:
+            records, ops = money.with_settlements(self, records, ops, ends=release or self.lease is None)
         expect = state.position
         encoded, change = self._apply(state, records, progress=progress, window_start=window_start)
         transition = Transition(

@@ -6,11 +6,13 @@ Read next: `model_call.py`.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
+from ..config import has_cost_budget
 from ..core.decide import CallModel
 from ..core.pairing import problem
 from ..late import Late
@@ -25,11 +27,12 @@ from .running import RunContext, base_prompt
 if TYPE_CHECKING:
     from ..core import calls
     from ..ports import hook
-    from . import counting, prefix_report, tail
+    from . import counting, money, prefix_report, tail
 else:
     calls = Late("loopwright.core.calls")
     hook = Late("loopwright.ports.hook")
     counting = Late("loopwright.engine.counting")
+    money = Late("loopwright.engine.money")
     prefix_report = Late("loopwright.engine.prefix_report")
     tail = Late("loopwright.engine.tail")
 
@@ -37,7 +40,8 @@ NO_SUMMARY = "(no summary was given)"
 
 
 class Reply(Struct, frozen=True):
-    """The model answered; `records` are the failed attempts before it, and what it teaches about token counts."""
+    """The model answered; `records` are the failed attempts before it, what it teaches about token counts, and what became
+    of money that was reserved."""
 
     added: AssistantMessageAdded | None
     records: tuple[Record, ...] = ()
@@ -56,14 +60,14 @@ class TurnFailed(Struct, frozen=True):
     code: str
     outcome: Outcome
     attempts: int
-    records: tuple[AttemptFailed, ...]
+    records: tuple[Record, ...]
 
 
 class TurnStopped(Struct, frozen=True):
     """The run was stopped during the call."""
 
     reason: str
-    records: tuple[AttemptFailed, ...]
+    records: tuple[Record, ...]
 
 
 class ModelTurn:
@@ -93,7 +97,13 @@ class ModelTurn:
         asked = request
         if run.state.has_parts or edited:  # a hook may have put parts in
             request = await run.attachments.filled(request)
-        context = run.state.facts.context
+        if run.kernel.prices is None or not (has_cost_budget(run.kernel.config) or run.send.start.run_cost_budget):
+            return await self._asked(asked, request)
+        return await money.within_budgets(run, request, functools.partial(self._asked, asked, request))
+
+    async def _asked(self, asked: LLMRequest, request: LLMRequest) -> Reply | TurnFailed | TurnStopped:
+        """The call itself; `request` is what was asked with the bytes of its parts."""
+        run, context = self.run, self.run.state.facts.context
         call = ModelCall(
             run.kernel,
             run.session_id,

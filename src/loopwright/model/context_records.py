@@ -115,6 +115,8 @@ class CostReserved(Struct, frozen=True, gc=False, tag_field="kind", tag="cost_re
     nanodollars: int
     keys: tuple[str, ...] = ()
     """Shared budgets that hold it too, in the store."""
+    model: str = ""
+    """That is asked first."""
 
 
 class CostSettled(Struct, frozen=True, gc=False, tag_field="kind", tag="cost_settled", omit_defaults=True):
@@ -123,6 +125,13 @@ class CostSettled(Struct, frozen=True, gc=False, tag_field="kind", tag="cost_set
     hold_id: str
     nanodollars: int
     how: Settlement = "paid"
+    model: str = ""
+    """Of an estimated one."""
+
+    @property
+    def usage(self) -> Usage:
+        """What no other record tells: the cost of a call whose attempts are not known."""
+        return Usage(nanodollars=self.nanodollars, estimated=True) if self.how == "estimated" else NO_USAGE
 
 
 ContextRecord: TypeAlias = (

@@ -273,8 +273,14 @@ class BudgetRefusedError(RetryLaterError):
         self.held = held
         self.asked = asked
         there = f"{spent / 1e9:.6f} USD spent and {held / 1e9:.6f} USD held of {limit / 1e9:.6f} USD"
-        todo = "nothing was written; wait until what is held was settled, or raise the limit"
-        super().__init__(f"budget {key!r} has {there}, so {asked / 1e9:.6f} USD cannot be held; {todo}")
+        short = f"{self.left / 1e9:.6f} USD are left and {asked / 1e9:.6f} USD were asked for"
+        todo = "nothing was written; wait until what is held was settled, set a lower max_output_tokens, or raise the limit"
+        super().__init__(f"budget {key!r} has {there}: {short}; {todo}")
+
+    @property
+    def left(self) -> int:
+        """What could still be held; never negative."""
+        return max(self.limit - self.spent - self.held, 0)
 
 
 class StoreUnavailableError(RetryLaterError):

@@ -8,7 +8,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopwright.core.budgets import MoneyLimit, expected_usage, refusing, tightest
+from loopwright.core.budgets import MoneyLimit, expected_usage, refusing
 from loopwright.core.pricing import PriceTier, TokenPrices, cost_of, nanodollars, price_problems
 from loopwright.model.usage import NO_USAGE, Usage
 
@@ -151,11 +151,3 @@ def test_a_call_begins_exactly_when_every_limit_has_room_for_it(given_: list[Mon
 @given(limits)
 def test_a_call_of_unknown_price_is_refused_only_by_a_limit_that_is_used_up(given_: list[MoneyLimit]) -> None:
     assert (refusing(given_, None) is None) == all(one.left > 0 for one in given_)
-
-
-@given(limits)
-def test_the_tightest_limit_is_the_one_with_the_least_left(given_: list[MoneyLimit]) -> None:
-    found = tightest(given_)
-    assert (found is None) == (given_ == [])
-    if found is not None:
-        assert found.left == min(one.left for one in given_) >= 0
