@@ -6,6 +6,7 @@ can be repeated as a whole: fixed session id, sends with a `send_id`, questions 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
@@ -18,6 +19,7 @@ from loopwright import (
     LLMRequest,
     LLMResponse,
     LLMRetryPolicy,
+    LLMService,
     StatefulAgentLoop,
     ToolCall,
     ToolContext,
@@ -25,13 +27,18 @@ from loopwright import (
     UserMessage,
     tool,
 )
+from loopwright.context.projected import ProjectedRepresentation
+from loopwright.context.summary_fold import LLMSummaryFold
 from loopwright.model.errors import LLMTransientError, SessionExistsError
-from loopwright.model.messages import ToolResultMessage
+from loopwright.model.messages import ToolResultMessage, as_messages
+from loopwright.model.notes import NotesPolicy
 from loopwright.ports.hook import CompletionContext, ToolBeforeContext
 from loopwright.ports.tool import UnknownOutcome
 from loopwright.prompts import prompt
 from loopwright.testing.crash_matrix import CrashScenario, Interrupted, Life
 from loopwright.tools.ask import request_user_input_tool
+from loopwright.tools.note import note_tool
+from loopwright.tools.todo import todo_tool
 
 Drive = Callable[[StatefulAgentLoop], Awaitable[object]]
 
@@ -476,12 +483,98 @@ async def one_send_intact(loop: StatefulAgentLoop) -> None:
     assert (report.intact, report.unlinked) == (True, ()), report
 
 
+@agent("notes-and-todo", two_sends)
+def notes_and_todo(life: Life) -> StatefulAgentLoop:
+    """Two notes and a list in one batch; the answer repeats what stands behind the window."""
+
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        window, tail = request.messages[: request.stable], request.messages[len(request.messages[: request.stable]) :]
+        if not isinstance(window[-1], UserMessage):
+            return " | ".join([str(message.content) for message in tail])
+        wanted = (
+            ("note", '{"action": "add", "content": "the first", "pinned": true}'),
+            ("note", '{"action": "add", "content": "the second"}'),
+            ("todo", '{"items": [{"id": "1", "text": "go on", "status": "in_progress"}]}'),
+        )
+        made = [ToolCall(f"c{number}", name, given) for number, (name, given) in enumerate(wanted)]
+        return LLMResponse(tool_calls=tuple(made), finish_reason="tool_calls")
+
+    tools = [note_tool(), todo_tool()]
+    config = AgentLoopConfig(notes=NotesPolicy(max_notes=3, eviction="fifo"))
+    return StatefulAgentLoop(llm=life.model(answer), dsn=life.dsn, tools=tools, config=config, ambient=life.ambient)
+
+
 @agent("linked", one_send_intact)
 def linked(life: Life) -> StatefulAgentLoop:
     """Every record is linked, whichever process wrote it and wherever that was stopped; checkpoints stand in between."""
     config = AgentLoopConfig(hash_chain=True, hash_chain_key=b"k" * 32, checkpoint_every=5)
     model = life.model(calls_then_sums_up("pay", "look"))
     return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=tools_of(life), config=config, ambient=life.ambient)
+
+
+async def long_sends(loop: StatefulAgentLoop) -> None:
+    await open_session(loop)
+    for number in ("first", "second", "third"):
+        await loop.send(f"the {number}: {'word ' * 300}", session_id=SESSION, send_id=number)
+
+
+def folds_and_looks(life: Life) -> LLMService:
+    """The conversation and the note of it, by one model; the note names what it was made of."""
+
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        if not request.tools:
+            shown = as_messages(request.messages)[-1].text
+            return f"note of {', '.join(dict.fromkeys(re.findall(r'#[0-9]+', shown)))}"
+        if isinstance(request.messages[-1], UserMessage):
+            return asks_for("put", "look")
+        return summary(LLMRequest(messages=request.messages[-2:]))
+
+    return life.model(answer)
+
+
+@agent("folded", long_sends)
+def folded(life: Life) -> StatefulAgentLoop:
+    """What a person says takes the window over its budget, so that it is folded before the model is asked."""
+    config = AgentLoopConfig(context_budget_tokens=850)
+    fold, tools = LLMSummaryFold(keep_last_sends=1, trigger_ratio=1.0), tools_of(life)
+    return StatefulAgentLoop(
+        llm=folds_and_looks(life), dsn=life.dsn, tools=tools, ambient=life.ambient, fold=fold, config=config
+    )
+
+
+@agent("folded-accounts", long_sends)
+def folded_accounts(life: Life) -> StatefulAgentLoop:
+    """The same, with earlier sends as accounts."""
+    config = AgentLoopConfig(context_budget_tokens=950)
+    return StatefulAgentLoop(
+        llm=folds_and_looks(life), dsn=life.dsn, tools=tools_of(life), ambient=life.ambient, config=config,
+        fold=LLMSummaryFold(keep_last_sends=1, trigger_ratio=1.0), representation=ProjectedRepresentation(),
+    )  # fmt: skip
+
+
+@agent("folded-in-mid-send", one_send)
+def folded_in_mid_send(life: Life) -> StatefulAgentLoop:
+    """One send outgrows the budget: its older rounds are folded, as often as needed."""
+
+    @tool(effect="pure")
+    async def dig(ctx: ToolContext, depth: int) -> str:
+        life.effect(ctx)
+        return f"{depth}: " + "earth " * 120
+
+    def answer(request: LLMRequest) -> LLMResponse | str:
+        if not request.tools:
+            return "note: it is deep"
+        depths = [int(m.text.partition(":")[0]) for m in request.messages if isinstance(m, ToolResultMessage)]
+        if depths and depths[-1] >= 7:
+            return "deep enough"
+        depth = depths[-1] + 1 if depths else 1
+        return LLMResponse(tool_calls=(ToolCall(f"c{depth}", "dig", f'{{"depth": {depth}}}'),))
+
+    config = AgentLoopConfig(context_budget_tokens=800)
+    fold = LLMSummaryFold(trigger_ratio=1.0)
+    return StatefulAgentLoop(
+        llm=life.model(answer), dsn=life.dsn, tools=[dig], ambient=life.ambient, fold=fold, config=config
+    )
 
 
 @agent("degraded", two_sends)

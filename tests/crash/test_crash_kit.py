@@ -8,12 +8,15 @@ import pytest
 from tests.crash.agents import AGENTS, SESSION, calls_then_sums_up, one_send, open_session
 
 from loopwright import StatefulAgentLoop, ToolCall, ToolContext, UserMessage, tool
+from loopwright.model.context_records import FoldFailed, FoldMade, NoteWritten, SendProjected, TokensCalibrated
 from loopwright.model.errors import SessionExistsError
 from loopwright.model.messages import AssistantMessage
 from loopwright.model.records import (
     AssistantMessageAdded,
     Record,
     RunResumed,
+    SendStarted,
+    SessionCreated,
     ToolFinished,
     ToolStarted,
     UserMessageAdded,
@@ -157,11 +160,61 @@ def test_journals_that_mean_the_same_are_equal_whatever_their_ids_order_and_reco
     ]
 
 
+def noted(keys: tuple[str, str], *, reverse: bool) -> list[Record]:
+    parts = tuple([ToolCall(f"c{n}", "note", "{}") for n in range(2)])
+    results: list[list[Record]] = [
+        [
+            NoteWritten(f"n{key[:6]}", f"note {n}"),
+            NoteWritten("own", None),
+            ToolFinished(f"c{n}", "note", "finished", f"added n{key[:6]}, not nffffff", key=key),
+        ]
+        for n, key in enumerate(keys)
+    ]
+    ordered = results[::-1] if reverse else results
+    return [AssistantMessageAdded(AssistantMessage(parts), 1), *[record for part in ordered for record in part]]
+
+
+def test_notes_are_named_by_the_call_that_wrote_them_in_whatever_order_results_came() -> None:
+    one = canonical(noted(("0123456789", "abcdef0123"), reverse=False))
+    assert one == canonical(noted(("9876543210", "fedcba9876"), reverse=True))
+    assert [line.split(" {")[0] for line in one[1:4]] == ["note_written", "note_written", "tool_finished 1.0"]
+    assert '"note_id": "note-1.0"' in one[1]
+    assert '"note_id": "own"' in one[2]
+    assert '"added note-1.0, not nffffff"' in one[3]
+
+
 def test_journals_that_mean_something_else_differ() -> None:
     one = batch("x", "y", reverse=False, noise=False)
     assert canonical(one) != canonical(one[:-1])
     assert canonical(one) != canonical([*one[:-1], ToolFinished("y", "b", "failed", "ok")])
     assert canonical(one) != canonical([*one[:-1], ToolFinished("y", "b", "finished", "other")])
+
+
+def folded_journal(*, noise: bool, through: int = 1, said: str = "send") -> list[Record]:
+    """Two sends; the second folds the first. With noise their labels are other ones."""
+    failed = FoldFailed(error_code="fold.timed_out", message="too slow", trigger="ratio", usage=Usage(5, 1))
+    between: list[Record] = [failed, RunResumed("again", 1), TokensCalibrated("m", 2.0, 1)] if noise else []
+    starts = (1 if noise else 0) + 1, (4 if noise else 0) + 3
+    account = SendProjected(starts[0], "projected", 1, (UserMessage(f"<{said} label=#{starts[0]}>"),))
+    note = f"see #{starts[0]} and #{starts[1]}, order #99"
+    return [
+        SessionCreated("s", "agent"),
+        *([RunResumed("x", 1)] if noise else []),
+        SendStarted(index=1, max_rounds=3),
+        UserMessageAdded(UserMessage("go")),
+        *between,
+        SendStarted(index=2, max_rounds=3),
+        account,
+        FoldMade(through=starts[through], note=note, trigger="budget", tokens_before=9 if noise else 8, usage=Usage(1)),
+    ]
+
+
+def test_folds_and_accounts_mean_the_same_whatever_the_labels_of_their_sends() -> None:
+    one, other = folded_journal(noise=False), folded_journal(noise=True)
+    assert canonical(one) == canonical(other)
+    assert "see send-1 and send-2, order #99" in canonical(one)[-1]
+    assert canonical(one) != canonical(folded_journal(noise=False, through=0))
+    assert canonical(one) != canonical(folded_journal(noise=False, said="other"))
 
 
 # --- virtual time -------------------------------------------------------------------------------------------------------

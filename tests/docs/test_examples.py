@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 MAX_LINES = 60
-MAX_FILES = 20
+MAX_FILES = 24
 
 SAYS = {
     "approval_hook": [
@@ -29,6 +29,10 @@ SAYS = {
         "messages without the original: 4",
     ],
     "host_tools": ["pending_tools | pick_color {'title': 'Background'}", "completed | It will be dark green."],
+    "memory": [
+        "  found 2, shown 1\nConfigure my editor. -> I know: ['The user said: My editor is Helix.']",
+        "stored: ['Configure my editor.', \"I know:",
+    ],
     "once_and_reconcile": ["ended with -9", "completed | The tool said: paid (the bank confirms it)", "payments: 1"],
     "order_in_the_commit": [
         "the first process ended with -9",

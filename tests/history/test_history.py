@@ -16,10 +16,12 @@ from loopwright.core.chain import ChainAudit
 from loopwright.core.pairing import problem, role_of
 from loopwright.core.result import result_of
 from loopwright.core.state import State, facts_of, fold
-from loopwright.engine.journal import load_state
+from loopwright.core.window import window
+from loopwright.engine.journal import load_state, resumed_state
 from loopwright.model.codec import CURRENT_FORMAT, decode_record, encode_record, format_of
+from loopwright.model.context_records import ContextRecord
 from loopwright.model.errors import StructuredOutputError
-from loopwright.model.records import ChainLinked, Record, StateCheckpointed
+from loopwright.model.records import ChainLinked, SessionRecord, StateCheckpointed
 from loopwright.ports.store import StoredRecord
 
 JOURNALS = Path(__file__).parent / "journals"
@@ -63,7 +65,8 @@ def test_an_old_checkpoint_holds_the_facts_of_its_fold(path: Path) -> None:
 
 def test_there_is_a_journal_of_every_format_and_the_newest_holds_every_kind() -> None:
     assert [p.stem for p in FILES] == [f"format_{n}" for n in range(1, CURRENT_FORMAT + 1)]
-    kinds = {kind.__struct_config__.tag for kind in typing.get_args(Record)}
+    everything = (*typing.get_args(SessionRecord), *typing.get_args(ContextRecord))
+    kinds = {kind.__struct_config__.tag for kind in everything}
     assert {row.kind for row in rows_of(FILES[-1])} == kinds
 
 
@@ -97,6 +100,32 @@ def test_the_links_of_format_2_still_hold() -> None:
 def test_format_2_means_what_it_meant() -> None:
     state = state_of(JOURNALS / "format_2.jsonl")
     assert summary(state) == json.loads((JOURNALS / "format_2.expected.json").read_text("ascii"))
+
+
+def test_format_3_means_what_it_meant() -> None:
+    state = state_of(JOURNALS / "format_3.jsonl")
+    expected = json.loads((JOURNALS / "format_3.expected.json").read_text("ascii"))
+    context = state.facts.context
+    assert context is not None
+    assert context.epoch is not None
+    assert summary(state) == {name: value for name, value in expected.items() if name != "context"}
+    assert expected["context"] == {
+        "window": [[role_of(m), getattr(m, "text", "")] for m in window(state)],
+        "epoch": [context.epoch.number, context.epoch.reason, context.epoch.instructions],
+        "folded": [context.through, context.folds, context.fold_failures],
+        "notes": msgspec.to_builtins(context.notes),
+        "todo": msgspec.to_builtins(list(context.todo)),
+        "ratios": context.ratios,
+        "holds": sorted(context.holds),
+    }
+
+
+def test_a_folded_session_of_format_3_is_read_from_where_its_window_starts() -> None:
+    rows = list(rows_of(JOURNALS / "format_3.jsonl"))
+    whole = state_of(JOURNALS / "format_3.jsonl")
+    assert whole.facts.context is not None
+    cold = asyncio.run(resumed_state("history", rows[whole.facts.context.through :]))
+    assert cold == whole
 
 
 def summary(state: State) -> dict[str, Any]:

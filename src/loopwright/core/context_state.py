@@ -7,7 +7,7 @@ Loaded with the first such record. Read next: `window.py`, `fold_plan.py`.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -112,7 +112,7 @@ def _epoch(state: State, record: PromptEpochStarted, at: float) -> None:
 def _projected(state: State, record: SendProjected, at: float) -> None:
     if any(position == record.send for position, _ in state.spans):
         state.projections[record.send] = record
-        state.has_parts = state.has_parts or any(type(getattr(m, "content", None)) is tuple for m in record.messages)
+        state.has_parts = state.has_parts or _have_parts(record.messages)
 
 
 def _fold_made(state: State, record: FoldMade, at: float) -> None:
@@ -146,9 +146,14 @@ def _fold_heard(state: State, record: FoldMade, at: float) -> None:
     state.tokens -= sum([message_tokens(message) for message in gone])
     state.messages = [*kept, *state.messages[end:]]
     state.projections = {at: one for at, one in state.projections.items() if at >= record.through}
-    shown = [*state.messages, *[message for one in state.projections.values() for message in one.messages]]
-    state.has_parts = any(type(getattr(message, "content", None)) is tuple for message in shown)
+    state.has_parts = _have_parts(state.messages) or any(
+        _have_parts(one.messages) for one in state.projections.values()
+    )
     state.note = UserMessage(record.note)
+
+
+def _have_parts(messages: Iterable[Message]) -> bool:
+    return any(type(getattr(message, "content", None)) is tuple for message in messages)
 
 
 def without_rounds(

@@ -21,6 +21,7 @@ from ..core.fold_plan import ratio_of
 from ..core.request_tail import fitting
 from ..core.state import State
 from ..core.window import send_messages
+from ..model.errors import HookFailedError
 from ..model.event_types import AgentEventType
 from ..model.messages import Message
 from ..ports.cancellation import CancellationToken
@@ -102,7 +103,11 @@ async def _filtered(run: RunContext, found: list[str], budget: int) -> Sequence[
     await hooks.run(HookPoint.MEMORY_RECALLED, context)
     if context.directive is HookDirective.SKIP:
         return ()
-    return [text for one in context.recalled[:MOST] if (text := _carried(text_of(one), budget).strip())]
+    left: Any = context.recalled
+    if not isinstance(left, list | tuple):
+        wrong = TypeError(f"recalled must be a list of texts, not {type(left).__name__}")
+        raise HookFailedError("among those registered", HookPoint.MEMORY_RECALLED.value, wrong)
+    return [text for one in left[:MOST] if (text := _carried(text_of(one), budget).strip())]
 
 
 def _carried(text: str, budget: int) -> str:

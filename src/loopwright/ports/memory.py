@@ -37,7 +37,7 @@ class MemorySnapshot(Struct, frozen=True, kw_only=True):
     status: str
     """Its outcome: "completed", "cancelled", "failed", …"""
     metadata: dict[str, Any] = {}
-    """What the host gave the send, as it gave it."""
+    """What the host gave the session, as it gave it."""
 
 
 class MemoryProvider(Protocol):

@@ -14,7 +14,16 @@ from typing import Any
 import msgspec
 
 from ..model.codec import decode_record
-from ..model.context_records import CostReserved, CostSettled
+from ..model.context_records import (
+    CostReserved,
+    CostSettled,
+    FoldFailed,
+    FoldMade,
+    NoteWritten,
+    SendProjected,
+    TodoWritten,
+    TokensCalibrated,
+)
 from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
@@ -24,6 +33,7 @@ from ..model.records import (
     Record,
     RunResumed,
     SendPaused,
+    SendStarted,
     StateCheckpointed,
     ToolAbandoned,
     ToolFinished,
@@ -31,9 +41,22 @@ from ..model.records import (
 )
 from ..ports.store import StoredRecord
 
-_DROPPED = (AttemptFailed, RunResumed, StateCheckpointed, ChainLinked, CostReserved, CostSettled)
+_DROPPED = (
+    AttemptFailed,
+    RunResumed,
+    StateCheckpointed,
+    ChainLinked,
+    FoldFailed,
+    TokensCalibrated,
+    CostReserved,
+    CostSettled,
+)
 _OF_A_CALL = (ToolStarted, ToolFinished, ToolAbandoned, QuestionAsked, QuestionAnswered)
+_OF_A_RESULT = (NoteWritten, TodoWritten)
+"""Written with the result that comes next."""
+_NOTE = re.compile(r"\bn[0-9a-f]{6,64}\b")
 _ARTIFACT = re.compile(r"art_[0-9a-f]{32}")
+_LABEL = re.compile(r"#(\d+)")
 _FIELDS = frozenset(
     {
         "kind",
@@ -47,6 +70,8 @@ _FIELDS = frozenset(
         "artifact_id",
         "call_id",
         "interaction_id",
+        "tokens_before",
+        "tokens_after",
     }
 )
 
@@ -54,12 +79,15 @@ _FIELDS = frozenset(
 def canonical(records: Iterable[Record | StoredRecord]) -> list[str]:
     """One line of text a record; two journals that mean the same give equal lists.
 
-    Dropped: ids, times, keys, usage, money, failed attempts, notes of recovery, checkpoints, links. Calls are named `1.0` (first reply
-    with calls, first call in it), artifacts `artifact-1`. The records of a batch stand in call order, pauses behind them.
+    Dropped: ids, times, keys, usage, money, token counts, failed attempts and folds, notes of recovery, checkpoints, links.
+    Calls are named `1.0` (first reply with calls, first call in it), artifacts `artifact-1`, sends in folds and projections
+    `send-1`, notes whose id is made from a key `note-1.0`. The records of a batch stand in call order, pauses behind them.
     """
     reading = _Reading()
-    for given in records:
+    for count, given in enumerate(records):
         record = decode_record(given.kind, given.version, given.body) if isinstance(given, StoredRecord) else given
+        if isinstance(record, SendStarted):
+            reading.begin(given.position if isinstance(given, StoredRecord) else count)
         if not isinstance(record, _DROPPED):
             reading.take(record)
     reading.close_batch()
@@ -76,13 +104,26 @@ class _Reading:
         """Index of each call of the open batch by its id."""
         self._questions: dict[str, str] = {}
         self._artifacts: dict[str, str] = {}
+        self._notes: dict[str, str] = {}
+        self._riding: list[NoteWritten | TodoWritten] = []
         self._batch: list[tuple[int, str]] = []
         self._behind: list[str] = []
         self._open = 0
+        self._sends: dict[int, str] = {}
+        """By label, which is a position and so another one where records were written twice."""
+
+    def begin(self, label: int) -> None:
+        """A send starts at this position."""
+        self._sends[label] = f"send-{len(self._sends) + 1}"
 
     def take(self, record: Record) -> None:
         """Adds one record."""
+        if isinstance(record, _OF_A_RESULT) and self._open > 0:
+            self._riding.append(record)
+            return
         if isinstance(record, _OF_A_CALL):
+            if isinstance(record, ToolFinished):
+                self._batch += self._ridden(record)
             index, line = self._of_call(record)
             self._batch.append((index, line))
             if isinstance(record, ToolFinished):
@@ -106,6 +147,17 @@ class _Reading:
         self.lines += [line for _, line in sorted(self._batch, key=lambda entry: entry[0])]
         self.lines += self._behind
         self._batch, self._behind, self._open = [], [], 0
+
+    def _ridden(self, result: ToolFinished) -> list[tuple[int, str]]:
+        """What was written with a result; its new notes get their names."""
+        index = self._calls.get(result.call_id, -1)
+        for record in self._riding:
+            of_key = isinstance(record, NoteWritten) and result.key.startswith(record.note_id[1:])
+            if of_key and _NOTE.fullmatch(record.note_id):
+                self._notes.setdefault(record.note_id, f"note-{self._replies}.{index}")
+        lines = [(index, self._line(record)) for record in self._riding]
+        self._riding = []
+        return lines
 
     def _of_call(
         self, record: ToolStarted | ToolFinished | ToolAbandoned | QuestionAsked | QuestionAnswered
@@ -131,7 +183,13 @@ class _Reading:
         for part in shown.get("message", {}).get("parts", ()):
             if part.get("type") == "tool_call":
                 part["id"] = f"{self._replies}.{self._calls.get(part['id'], -1)}"
+        for name in ("through", "after", "send"):
+            if name in shown:
+                shown[name] = self._sends.get(shown[name], "")
         text = json.dumps(shown, ensure_ascii=False, sort_keys=True)
+        text = _NOTE.sub(lambda found: self._notes.get(found[0], found[0]), text) if self._notes else text
+        if isinstance(record, FoldMade | SendProjected):
+            text = _LABEL.sub(lambda found: self._sends.get(int(found[1]), found[0]), text)
         return f"{kind}{call} {_ARTIFACT.sub(self._artifact, text)}"
 
     def _artifact(self, found: re.Match[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +12,26 @@ from tests.unit.core.journals import ANY_RECORD
 
 from loopwright.model import codec
 from loopwright.model.codec import decode, decode_record, encode, encode_record, format_of
+from loopwright.model.context_records import (
+    ContextRecord,
+    CostReserved,
+    CostSettled,
+    FoldFailed,
+    FoldMade,
+    FoldTrigger,
+    NoteWritten,
+    PromptEpochStarted,
+    SendProjected,
+    Settlement,
+    TodoWritten,
+    TokensCalibrated,
+)
 from loopwright.model.errors import StoreCorruptError
-from loopwright.model.messages import ImagePart, TextPart, UserMessage
+from loopwright.model.messages import AssistantMessage, ImagePart, TextPart, UserMessage
+from loopwright.model.notes import TodoItem
 from loopwright.model.records import Record, ToolFinished, UserMessageAdded
+from loopwright.model.specs import ToolSpec
+from loopwright.model.usage import Usage
 
 
 def joined(text: str) -> str:
@@ -29,14 +46,49 @@ JSON_VALUES = st.recursive(
     max_leaves=6,
 )
 
+COUNTS = st.integers(0, 2**70)
+USAGES = st.builds(Usage, COUNTS, nanodollars=COUNTS, estimated=st.booleans())
+MESSAGES = st.sampled_from(
+    [UserMessage((TextPart("\ud800"), ImagePart(data=b"\x00"))), AssistantMessage((TextPart("x"),)), UserMessage("")]
+)
+SPECS = st.builds(ToolSpec, st.just("look"), ANY_TEXT, st.dictionaries(ANY_TEXT, JSON_VALUES, max_size=2))
+CONTEXT_RECORDS: st.SearchStrategy[Record] = st.one_of(
+    st.builds(
+        PromptEpochStarted, number=COUNTS, reason=ANY_TEXT, base=st.none() | ANY_TEXT, instructions=st.none() | ANY_TEXT,
+        parts=st.just(("files",)), tools=st.lists(SPECS, max_size=2).map(tuple), representation=ANY_TEXT,
+    ),
+    st.builds(SendProjected, COUNTS, ANY_TEXT, COUNTS, st.lists(MESSAGES, max_size=2).map(tuple)),
+    st.builds(
+        FoldMade, through=COUNTS, after=COUNTS, rounds=COUNTS, note=ANY_TEXT, fold_id=ANY_TEXT, model=ANY_TEXT,
+        trigger=st.sampled_from(get_args(FoldTrigger)), usage=USAGES,
+    ),
+    st.builds(
+        FoldFailed, error_code=ANY_TEXT, message=ANY_TEXT, trigger=st.sampled_from(get_args(FoldTrigger)), usage=USAGES
+    ),
+    st.builds(NoteWritten, ANY_TEXT, st.none() | ANY_TEXT, st.booleans()),
+    st.builds(TodoWritten, st.lists(st.builds(TodoItem, ANY_TEXT, ANY_TEXT), max_size=2).map(tuple)),
+    st.builds(TokensCalibrated, ANY_TEXT, st.floats(0.1, 10), COUNTS),
+    st.builds(CostReserved, ANY_TEXT, COUNTS, st.lists(ANY_TEXT, max_size=2).map(tuple)),
+    st.builds(CostSettled, ANY_TEXT, COUNTS, st.sampled_from(get_args(Settlement))),
+)  # fmt: skip
+EVERY_RECORD = ANY_RECORD | CONTEXT_RECORDS
+
 
 def there_and_back(record: Record) -> Record:
     return decode_record(*encode_record(record))
 
 
-@given(ANY_RECORD)
+@given(EVERY_RECORD)
 def test_every_kind_of_record_comes_back_equal(record: Record) -> None:
     assert there_and_back(record) == record
+
+
+@pytest.mark.parametrize("cls", get_args(ContextRecord))
+def test_what_stands_beside_a_conversation_needs_format_3_and_damage_of_it_is_named(cls: type[Record]) -> None:
+    kind = codec.kind_of(cls)
+    with pytest.raises(StoreCorruptError, match="not of the expected shape"):
+        decode_record(kind, 1, b"[]")
+    assert format_of(kind, 1) == 3
 
 
 @given(ANY_TEXT)
@@ -69,7 +121,7 @@ def test_big_whole_numbers_stay_whole(number: int) -> None:
     assert decode(encode({"n": number}), object) == {"n": number}
 
 
-@given(ANY_RECORD)
+@given(EVERY_RECORD)
 def test_the_stored_form_is_plain_json(record: Record) -> None:
     kind, version, body = encode_record(record)
     assert json.loads(body)["kind"] == kind
