@@ -22,6 +22,7 @@ from .ports.prices import Prices
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 
 if TYPE_CHECKING:
+    from .core import window as windows
     from .engine import context_parts as parts
     from .engine import model_chain
     from .engine.context_parts import ContextParts
@@ -29,11 +30,14 @@ if TYPE_CHECKING:
     from .ports.fold import FoldStrategy
     from .ports.llm import LLMService
     from .ports.memory import MemoryProvider
-    from .tools import registry, signature, validation
+    from .ports.representation import Representation
+    from .tools import recall, registry, signature, validation
     from .transports import published_prices, service_factory
 else:
+    windows = Late("loopwright.core.window")
     parts = Late("loopwright.engine.context_parts")
     model_chain = Late("loopwright.engine.model_chain")
+    recall = Late("loopwright.tools.recall")
     registry = Late("loopwright.tools.registry")
     signature = Late("loopwright.tools.signature")
     validation = Late("loopwright.tools.validation")
@@ -59,6 +63,12 @@ def source_of_tools(tools: ToolSource | Iterable[ToolDefinition | Callable[..., 
         )
     given = _each(tools)
     return registry.ToolRegistry.of(*given) if given else NoTools()
+
+
+def recalling(tools: ToolSource, config: AgentLoopConfig, shown_as: Representation | None) -> ToolSource:
+    """`tools`, where a window will leave things out with those that bring them back; a host's own of these names stay."""
+    is_verbatim = shown_as is None or shown_as.kind == windows.VERBATIM
+    return tools if is_verbatim and config.context_budget_tokens is None else recall.RecallingTools(tools)
 
 
 def source_of_prices(prices: Prices | str | None, config: AgentLoopConfig) -> Prices | None:

@@ -111,7 +111,8 @@ class StatefulAgentLoop(SessionReading):
         `llm`: "provider:model" (keys from the environment) or anything with `complete` or `stream`. `fallbacks`: models
         of the same kinds that are asked in this order when the one before gives up, each opened when it is first needed.
         `dsn`: a path or DSN, default `.loopwright/sessions.db`; or `store`, which stays open after this loop.
-        `tools`: functions, definitions or a registry. `representation`: how finished sends are shown, by default verbatim.
+        `tools`: functions, definitions or a registry; `recall_send` and `recall_folded` come behind them where a context
+        budget or `representation` (how finished sends are shown, by default verbatim) leaves things out.
         `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `prompt_source`: what of the
         instructions stands in files (`PromptFiles`). `memory`: what is recalled for a send and told of its end (`StoreMemory`);
         one provider or several. `token_counter`: a tokenizer, by default tiktoken where it is installed (extra `tokens`).
@@ -134,6 +135,9 @@ class StatefulAgentLoop(SessionReading):
         context = None if all(part is None for part in given.values()) else forms.context_parts(**given)
         costed = prices is not None or has_cost_budget(settings)
         list_of_prices = forms.source_of_prices(prices, settings) if costed else None
+        source: ToolSource = NoTools() if tools == () else forms.source_of_tools(tools)
+        if settings.context_budget_tokens is not None or representation is not None:
+            source = forms.recalling(source, settings, representation)
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
         wait_s = max(BUSY_WAIT_S, settings.lease_ttl_s)
         self._store = store or open_store(
@@ -143,7 +147,7 @@ class StatefulAgentLoop(SessionReading):
             store=self._store,
             llm=service,
             chain=forms.chain_of_models(service, fallbacks) if fallbacks else None,
-            tools=NoTools() if tools == () else forms.source_of_tools(tools),
+            tools=source,
             config=settings,
             hooks=hooks or AgentHooks(),
             bus=event_bus or AgentEventBus(),

@@ -33,10 +33,14 @@ class SessionReading:
     def _check_open(self) -> None:
         raise NotImplementedError
 
-    async def get_messages(self, session_id: str) -> tuple[Message, ...]:
-        """The whole conversation as messages, oldest first; calls still open stand in the last reply."""
+    async def get_messages(self, session_id: str, *, include_compacted: bool = False) -> tuple[Message, ...]:
+        """The conversation as the model sees it, oldest first: what was folded is one note, earlier sends as they are shown.
+
+        Calls still open stand in the last reply. `include_compacted`: everything as it was said instead, without notes;
+        the two are the same where nothing was folded or projected. Cost: the window; with `include_compacted` the journal.
+        """
         self._check_open()
-        return await inspection.read_messages(self._kernel.store, session_id)
+        return await inspection.read_messages(self._kernel.store, session_id, whole=include_compacted)
 
     async def get_pending(self, session_id: str) -> tuple[tuple[Any, ...], tuple[Interaction, ...]]:
         """(open tool calls, open questions) of a session."""

@@ -15,10 +15,12 @@ from loopwright import (
     LLMResponse,
     tool,
 )
+from loopwright.core.estimate import tool_tokens
 from loopwright.core.pairing import problem
 from loopwright.model.context_records import FoldFailed, FoldMade
 from loopwright.model.messages import as_messages
 from loopwright.ports.fold import FoldDesk, FoldResult, FoldTask
+from loopwright.tools.recall import recall_folded_tool, recall_send_tool
 
 LONG = "word " * 80
 """About a hundred tokens."""
@@ -56,6 +58,10 @@ async def talked(loop: Any, sid: str, count: int) -> None:
         assert (await loop.send(f"{n}: {LONG}", session_id=sid)).ok
 
 
+RECALL_TOKENS = sum(tool_tokens(made().spec) for made in (recall_folded_tool, recall_send_tool))
+"""Estimated, of the tools that come with a context budget."""
+
+
 def stage_of(stage: Stage, fold: Any, *, budget: int | None, answers: int = 50, **options: Any) -> Any:
     """A loop whose model answers whatever it is asked, its listener, and the requests of the conversation."""
     listener, requests = Listener(), []
@@ -72,7 +78,8 @@ def stage_of(stage: Stage, fold: Any, *, budget: int | None, answers: int = 50, 
     bus = AgentEventBus()
     bus.subscribe(listener)
     options.setdefault("llm", Model())
-    loop = stage.loop(fold=fold, context_budget_tokens=budget, event_bus=bus, **options)
+    room = None if budget is None else budget + RECALL_TOKENS
+    loop = stage.loop(fold=fold, context_budget_tokens=room, event_bus=bus, **options)
     return loop, listener, requests
 
 

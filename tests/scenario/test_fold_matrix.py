@@ -116,7 +116,7 @@ async def test_every_representation_composes_with_every_fold(stage: Stage, shown
     for request in talks:
         assert tokens_of(request.messages) <= 1_500
         assert sum("<conversation_so_far>" in text for text in texts(request.messages)) <= 1
-    assert len(await loop.get_messages(sid)) == 80
+    assert len(await loop.get_messages(sid, include_compacted=True)) == 80
 
 
 def calls_of(name: str, arguments: str) -> list[ToolCall]:

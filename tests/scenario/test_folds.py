@@ -66,7 +66,7 @@ async def test_no_request_is_over_the_budget_and_every_window_has_one_note_at_mo
     for request in requests:
         assert tokens_of(request.messages) <= 1_000
         assert sum("<conversation_so_far>" in text for text in texts(request.messages)) <= 1
-    assert len(await loop.get_messages(sid)) == 60, "all of it can still be read"
+    assert len(await loop.get_messages(sid, include_compacted=True)) == 60, "all of it can still be read"
 
 
 async def test_the_last_sends_stay_word_for_word(stage: Stage) -> None:
@@ -96,7 +96,7 @@ async def test_a_send_that_outgrows_the_budget_folds_its_older_rounds_as_whole_g
         (part,) = task.parts
         assert problem(part.messages) is None
         assert {type(message) for message in part.messages} == {AssistantMessage, ToolResultMessage}
-    assert len(await loop.get_messages(sid)) == 26
+    assert len(await loop.get_messages(sid, include_compacted=True)) == 26
 
 
 async def test_an_overflow_is_answered_by_one_fold_and_one_retry(stage: Stage) -> None:
@@ -359,7 +359,7 @@ async def test_a_process_that_died_in_a_fold_beside_a_run_leaves_it_to_the_next_
     made = await records_of(stage, other, sid, FoldMade, FoldFailed)
     assert [type(one) for one in made[:1]] == [FoldMade]
     assert "<conversation_so_far>" in texts(requests[0].messages)[0]
-    assert len(await other.get_messages(sid)) == 6
+    assert len(await other.get_messages(sid, include_compacted=True)) == 6
 
 
 async def test_a_host_asks_for_a_fold_and_is_told_when_there_is_none(stage: Stage) -> None:

@@ -107,7 +107,7 @@ class Conversation:
     def _go_on(self, agent: Agent) -> None:
         """A session that was interrupted goes on, one that waits is asked about, before anything new is said."""
         stats = self._runner.run(agent.loop.get_session_stats(self._session_id))
-        for message in self._runner.run(agent.loop.get_messages(self._session_id))[-2:]:
+        for message in self._runner.run(agent.loop.get_messages(self._session_id, include_compacted=True))[-2:]:
             if text := getattr(message, "text", ""):
                 sys.stderr.write(f"  … {one_line(printable(text), 100)}\n")
         if stats.status in ("running", "waiting"):

@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..model.codec import is_sealed
+from ..model.context_records import FoldMade
 from ..model.messages import TextPart, ToolCall
 from ..model.records import (
     AssistantMessageAdded,
@@ -68,6 +69,8 @@ def transcript(rows: Sequence[StoredRecord], *, width: int = 100, whole: bool = 
                 yield TranscriptLine(
                     "note", "asked" if isinstance(record, QuestionAsked) else "answered", record_text(record, width)
                 )
+            case FoldMade():
+                yield TranscriptLine("note", "folded", record_text(record, 300))
             case SessionForked():
                 yield TranscriptLine("note", "forked", record_text(record, width))
             case RunResumed():

@@ -6,16 +6,18 @@ Read next: `journal.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError
 
 from ..core.pairing import problem
 from ..core.state import State
+from ..core.window import window
 from ..model.codec import CURRENT_FORMAT, is_sealed
 from ..model.errors import LoopwrightError
-from ..ports.store import Head, SessionQuery, Store
-from .journal import load_state, status_of
+from ..ports.store import Head, SessionQuery, Store, StoredRecord
+from .journal import load_state, resumed_state, status_of
 
 Condition = Literal[
     "fine", "running", "interrupted", "waiting", "unreadable", "encrypted", "too_new", "unsendable", "mismatch"
@@ -59,16 +61,30 @@ async def _condition(store: Store, head: Head) -> tuple[Condition, str]:
         if any(is_sealed(row.body) for row in rows):  # of an encrypted store, looked at without its keys
             return "encrypted", ""
         state = await load_state(head.session_id, rows)
-    except LoopwrightError as error:
+        fits = await begins_well(head, rows, state)
+    except (LoopwrightError, ValidationError) as error:
         return "unreadable", str(error)
     # The newest reply stands alone while its calls are open: its results come before anything is sent.
-    if (invalid := problem(state.messages[:-1] if state.batch else state.messages)) is not None:
+    shown = window(state)
+    if (invalid := problem(shown[:-1] if state.batch else shown)) is not None:
         return "unsendable", f"a provider would refuse the conversation: {invalid}"
+    if not fits:
+        return "mismatch", f"its head says that the window begins at {head.window_start}, its journal says otherwise"
     if head.status != "running" and head.status != status_of(state):
         return "mismatch", f"its head says {head.status}, its journal {status_of(state)}"
     if head.status == "running":
         return ("running", head.owner or "") if head.expires_in_s > 0 else ("interrupted", _open(state))
     return ("waiting", _open(state)) if head.status == "waiting" else ("fine", "")
+
+
+async def begins_well(head: Head, rows: Sequence[StoredRecord], state: State) -> bool:
+    """True when a run that reads from the head's `window_start` on sees what `state`, made of all records, sees.
+
+    `rows`: all records, from the first one on. Raises: what `resumed_state` raises.
+    """
+    if head.window_start == 0:
+        return True
+    return window(await resumed_state(head.session_id, rows[head.window_start :])) == window(state)
 
 
 def _open(state: State) -> str:

@@ -14,6 +14,7 @@ from ..core.chain import vouched_from
 from ..core.state import State, apply
 from ..model.archive_errors import ForkPositionError
 from ..model.codec import decode_record
+from ..model.context_records import FoldMade
 from ..model.errors import StoreCorruptError
 from ..model.records import Record
 from ..ports.ambient import breathe
@@ -33,6 +34,7 @@ async def fork(kernel: Kernel, session_id: str, at: int | None, new_id: str | No
     state = await load_state(session_id, rows[:position])
     now = kernel.ambient.now()
     records = own_records(kernel.config, fork_id, beginning(state, fork_id, session_id), now, state, rows)
+    window_start, checkpoint = window_in(rows[:position])
     kernel.ambient.reach("fork.before")
     await kernel.store.create(
         NewSession(
@@ -44,10 +46,27 @@ async def fork(kernel: Kernel, session_id: str, at: int | None, new_id: str | No
             title=head.title if title is None else title,
             min_format=max(head.min_format, format_needed(records)),
             base=ForkPoint(session_id, position),
+            window_start=window_start,
+            checkpoint=checkpoint,
         )
     )
     kernel.ambient.reach("fork.after")
     return fork_id
+
+
+def window_in(rows: Sequence[StoredRecord]) -> tuple[int, int | None]:
+    """(where the window begins, where the newest checkpoint is) of a journal of these records, from the first one on.
+
+    A fold counts once a checkpoint behind it knows what came before its window.
+    """
+    window_start, checkpoint, folded = 0, None, 0
+    for row in rows:
+        if row.kind == "fold_made":
+            record = decode_record(row.kind, row.version, row.body)
+            folded = record.through if isinstance(record, FoldMade) else folded
+        elif row.kind == "state_checkpointed":
+            window_start, checkpoint = folded, row.position
+    return window_start, checkpoint
 
 
 def own_records(

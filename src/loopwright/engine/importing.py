@@ -30,6 +30,7 @@ from ..ports.sealing import SealedStore
 from ..ports.store import EncodedRecord, Head, InboxItem, StoredRecord
 from ..ports.store_admin import SessionStore
 from ..ports.store_transfer import Inventory, KnownItem, SessionImage, StoredTimer
+from .diagnosis import begins_well
 from .journal import load_state
 from .session_lines import (
     FORMAT,
@@ -280,11 +281,13 @@ async def _check(session: _Unfinished) -> None:
         raise ExportFileError(f"session {sid!r} is damaged: {'; '.join(found)}")
     _check_said(session)
     try:
-        await load_state(sid, session.rows)
+        fits = await begins_well(head, session.rows, await load_state(sid, session.rows))
     except StoreCorruptError as error:
         raise ExportFileError(str(error)) from error
     except (ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
         raise ExportFileError(f"session {sid!r} is damaged: its records do not fit each other ({error})") from error
+    if not fits:
+        raise ExportFileError(f"session {sid!r} is damaged: its window does not begin at {head.window_start}")
 
 
 def _fits(head: Head) -> bool:

@@ -6,15 +6,18 @@ Read next: `journal.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from ..core.result import result_of
 from ..core.state import State
+from ..core.window import window
 from ..model.messages import Message, ToolCall
 from ..model.records import Interaction
 from ..model.usage import Usage
-from ..ports.store import ForkPoint, Status, Store
-from .journal import load_state
+from ..ports.store import ForkPoint, Status, Store, StoredRecord
+from .journal import load_state, resumed_state
 
 
 class SessionStats(Struct, frozen=True, kw_only=True):
@@ -43,11 +46,21 @@ async def read_state(store: Store, session_id: str) -> State:
     return await load_state(session_id, await store.read(session_id))
 
 
-async def read_messages(store: Store, session_id: str) -> tuple[Message, ...]:
-    """All messages, oldest first, those that were folded included."""
-    await store.lookup(session_id)
-    rows = await store.read(session_id)
-    return tuple((await load_state(session_id, [row for row in rows if row.kind != "fold_made"])).messages)
+async def read_messages(store: Store, session_id: str, *, whole: bool) -> tuple[Message, ...]:
+    """The window or, if `whole`, everything that was said, verbatim; oldest first. Raises `SessionNotFoundError`."""
+    head = (await store.lookup(session_id)).head
+    if not whole:
+        rows = await store.read(session_id, after=head.window_start)
+        return window(await resumed_state(session_id, rows))
+    return tuple((await load_state(session_id, unfolded(await store.read(session_id)))).messages)
+
+
+def unfolded(rows: Sequence[StoredRecord]) -> list[StoredRecord]:
+    """The records without those that took something out of the window.
+
+    For messages alone: what stands behind such a record gets another position.
+    """
+    return [row for row in rows if row.kind != "fold_made"]
 
 
 async def pending_of(store: Store, session_id: str) -> tuple[tuple[ToolCall, ...], tuple[Interaction, ...]]:

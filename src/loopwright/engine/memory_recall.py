@@ -12,7 +12,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
 from ..core import result as results
 from ..core.calls import text_of
@@ -103,8 +103,8 @@ async def _filtered(run: RunContext, found: list[str], budget: int) -> Sequence[
     await hooks.run(HookPoint.MEMORY_RECALLED, context)
     if context.directive is HookDirective.SKIP:
         return ()
-    left: Any = context.recalled
-    if not isinstance(left, list | tuple):
+    left = cast("list[object]", context.recalled)  # hooks set what they like
+    if type(left) not in (list, tuple):
         wrong = TypeError(f"recalled must be a list of texts, not {type(left).__name__}")
         raise HookFailedError("among those registered", HookPoint.MEMORY_RECALLED.value, wrong)
     return [text for one in left[:MOST] if (text := _carried(text_of(one), budget).strip())]

@@ -40,10 +40,12 @@ from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
 
 if TYPE_CHECKING:
+    from ..ports.history import SessionHistory
     from ..ports.note_book import NoteBook, TodoList
-    from . import session_lists
+    from . import past_sends, session_lists
     from .session_lists import Draft, Written
 else:
+    past_sends = Late("loopwright.engine.past_sends")
     session_lists = Late("loopwright.engine.session_lists")
 
 
@@ -85,6 +87,11 @@ class HandlerContext:
         if self._token is None:
             self._token = self._run.token.child()
         return self._token
+
+    @property
+    def history(self) -> SessionHistory:
+        """The session's journal as of the last commit."""
+        return past_sends.JournalHistory(self._run.kernel.store, self.session_id, self._run.state)
 
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
         """A part of a stored output of this session, or of what it reads as a fork."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .ambient import Ambient, RealAmbient
     from .artifact import Artifact, ArtifactStore
     from .cancellation import CancellationToken
+    from .history import HistoryPiece, SessionHistory
     from .hook import HookContext
     from .hook_points import HookDirective, HookPoint
     from .ledger import BudgetAccount, Ledger
@@ -44,6 +45,7 @@ _HOME = {
     "CancellationToken": "cancellation",
     "ForkPoint": "store",
     "Head": "store",
+    "HistoryPiece": "history",
     "HookContext": "hook",
     "HookDirective": "hook_points",
     "HookPoint": "hook_points",
@@ -74,6 +76,7 @@ _HOME = {
     "SealedStore": "sealing",
     "SealingKeys": "sealing",
     "SessionLists": "note_book",
+    "SessionHistory": "history",
     "SessionQuery": "store",
     "SessionStore": "store_admin",
     "Settling": "settling",
@@ -105,6 +108,7 @@ __all__ = [
     "CancellationToken",
     "ForkPoint",
     "Head",
+    "HistoryPiece",
     "HookContext",
     "HookDirective",
     "HookPoint",
@@ -134,6 +138,7 @@ __all__ = [
     "SchemaPolicy",
     "SealedStore",
     "SealingKeys",
+    "SessionHistory",
     "SessionLists",
     "SessionQuery",
     "SessionStore",

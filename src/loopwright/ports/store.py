@@ -97,6 +97,10 @@ class NewSession(Struct, frozen=True, gc=False, kw_only=True):
     min_format: int = 1
     base: ForkPoint | None = None
     """Makes a fork: `records` come after the base's, which stay where they are."""
+    window_start: int = 0
+    """Of a fork: where the window begins, which may be a position of the base; see `Head.window_start`."""
+    checkpoint: int | None = None
+    """Of a fork: position of the base's newest `state_checkpointed` record that it reads."""
 
 
 class Head(Struct, frozen=True, gc=False, kw_only=True):

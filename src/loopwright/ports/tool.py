@@ -17,6 +17,7 @@ from ..model.specs import ToolSpec
 from .cancellation import CancellationToken
 
 if TYPE_CHECKING:
+    from .history import SessionHistory
     from .transaction_work import OnCommit
 
 
@@ -92,6 +93,11 @@ class ToolContext(Protocol):
     @property
     def scratch(self) -> dict[str, Any]:
         """Values of this session in this process, shared by its tools; lost with the process, bounded by the tool."""
+        ...
+
+    @property
+    def history(self) -> SessionHistory:
+        """What was said earlier in the session, folded or not."""
         ...
 
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:

@@ -70,8 +70,8 @@ def fresh_head(session: NewSession) -> Head:
     return Head(
         session_id=session.session_id,
         position=len(session.records) + (0 if session.base is None else session.base.position),
-        window_start=0,
-        checkpoint=None,
+        window_start=session.window_start,
+        checkpoint=session.checkpoint,
         epoch=0,
         owner=None,
         expires_in_s=0.0,

@@ -17,13 +17,14 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from ..core.words import query_terms
 from ..model.codec import SEALED_TITLE, decode, encode, is_sealed, is_sealed_title
 from ..model.errors import StoreCorruptError
 from ..ports.memory_index import MAX_MEMORIES, MemoryEntry, MemoryHit, MemoryIndex
 from .encrypted_envelope import SealedPlace, Sealer
 from .encrypted_values import SEAL_ERRORS
 from .kept_memories import checked
-from .search_terms import query_terms, ranked
+from .search_terms import ranked
 
 MAX_OPENED: Final = 2_000
 """Entries that one search opens."""

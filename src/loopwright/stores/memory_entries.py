@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..core.words import query_terms
 from ..ports.memory_index import MemoryEntry, MemoryHit
 from .kept_memories import checked, entry_of
 from .memory_data import SharedData
-from .search_terms import bounded, query_terms, ranked
+from .search_terms import bounded, ranked
 
 
 def put(data: SharedData, entry: MemoryEntry, keep: int | None) -> None:

@@ -110,8 +110,8 @@ class PostgresStatements(Struct, frozen=True):
     KEYS: str = "SELECT session_id, key FROM lw_sessions WHERE session_id = ANY($1::text[])"
     INSERT_SESSION: str = (
         "INSERT INTO lw_sessions (session_id, position, inbox_seq, agent_name, kind, parent_id, lifecycle, title,"
-        " min_format, status, created_at, updated_at, base_id, base_position)"
-        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+        " min_format, status, created_at, updated_at, base_id, base_position, window_start, checkpoint)"
+        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
     )
     INSERT_RECORD: str = "INSERT INTO lw_records VALUES ($1, $2, $3, $4, $5, $6)"
     MOVE_HEAD: str = (

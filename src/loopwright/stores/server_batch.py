@@ -479,4 +479,6 @@ def new_row(head: Head) -> tuple[Any, ...]:
         head.created_at,
         head.updated_at,
         *((None, None) if head.base is None else (head.base.session_id, head.base.position)),
+        head.window_start,
+        head.checkpoint,
     )

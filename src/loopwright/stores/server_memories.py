@@ -19,8 +19,10 @@ from .server_line import transaction
 from .server_upkeep import ServerUpkeep
 
 if TYPE_CHECKING:
+    from ..core import words
     from . import kept_memories, search_terms
 else:
+    words = Late("loopwright.core.words")
     kept_memories = Late("loopwright.stores.kept_memories")
     search_terms = Late("loopwright.stores.search_terms")
 
@@ -31,8 +33,8 @@ class ServerMemories(ServerUpkeep):
     async def put_memory(self, entry: MemoryEntry, *, keep: int | None = None) -> None:
         """See `MemoryIndex.put_memory`."""
         body = kept_memories.checked(entry)
-        words = await asyncio.to_thread(search_terms.index_text, entry.namespace, entry.text)
-        values = (entry.namespace, entry.memory_id, entry.at, body, entry.embedding, words)
+        names = await asyncio.to_thread(search_terms.index_text, entry.namespace, entry.text)
+        values = (entry.namespace, entry.memory_id, entry.at, body, entry.embedding, names)
         sql = self._dialect.statements
 
         async def put(connection: ServerConnection) -> None:
@@ -49,7 +51,7 @@ class ServerMemories(ServerUpkeep):
 
     async def search_memories(self, namespace: str, query: str, limit: int = 10) -> Sequence[MemoryHit]:
         """See `MemoryIndex.search_memories`."""
-        if not (terms := search_terms.query_terms(query)):
+        if not (terms := words.query_terms(query)):
             return [MemoryHit(one, 0.0) for one in await self.list_memories(namespace, limit=limit)]
         values = (
             namespace,

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from ..core.words import query_terms
 from ..ports.memory_index import MemoryEntry, MemoryHit
 from .kept_memories import candidates, checked, entry_of
-from .search_terms import bounded, index_text, namespace_name, query_terms, ranked, word_name
+from .search_terms import bounded, index_text, namespace_name, ranked, word_name
 from .sqlite_commits import CommitConnection
 from .sqlite_schema import Execute
 

@@ -68,8 +68,8 @@ IS_GONE: Final = "SELECT 1 FROM lw_tombstones WHERE session_id = ?"
 INSERT_SESSION: Final = (
     "INSERT INTO lw_sessions"
     " (session_id, position, min_format, agent_name, kind, parent_id, lifecycle, title, created_at, updated_at, base_id,"
-    "  base_position)"
-    " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11 WHERE NOT EXISTS (SELECT 1 FROM lw_tombstones WHERE session_id = ?1)"
+    "  base_position, window_start, checkpoint)"
+    " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13 WHERE NOT EXISTS (SELECT 1 FROM lw_tombstones WHERE session_id = ?1)"
     " ON CONFLICT (session_id) DO NOTHING RETURNING key"
 )
 

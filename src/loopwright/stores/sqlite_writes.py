@@ -202,6 +202,8 @@ class SqliteWrites:
                 session.at,
                 None if base is None else base.session_id,
                 None if base is None else start,
+                session.window_start,
+                session.checkpoint,
             ),
         ).fetchone()
         if row is None:

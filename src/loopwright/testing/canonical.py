@@ -152,8 +152,9 @@ class _Reading:
         """What was written with a result; its new notes get their names."""
         index = self._calls.get(result.call_id, -1)
         for record in self._riding:
-            of_key = isinstance(record, NoteWritten) and result.key.startswith(record.note_id[1:])
-            if of_key and _NOTE.fullmatch(record.note_id):
+            if not isinstance(record, NoteWritten) or not _NOTE.fullmatch(record.note_id):
+                continue
+            if result.key.startswith(record.note_id[1:]):
                 self._notes.setdefault(record.note_id, f"note-{self._replies}.{index}")
         lines = [(index, self._line(record)) for record in self._riding]
         self._riding = []

@@ -82,6 +82,16 @@ class ForkReadingPromises:
         assert list(await store.check()) == []
 
     @promise
+    async def test_a_fork_may_begin_its_window_in_its_base(self, kit: StoreKit) -> None:
+        """What it is made with is what its head says, in every process."""
+        store, other = kit.open(), kit.open()
+        rows = await grown(store)
+        made = await store.create(fork_of("s", 4, window_start=2, checkpoint=3))
+        for head in (made, await head_of(other, "f")):
+            assert (head.window_start, head.checkpoint, head.position) == (2, 3, 5)
+        assert [row.body for row in await other.read("f", after=made.window_start)][:2] == rows[2:]
+
+    @promise
     async def test_a_fork_has_nothing_but_the_records(self, kit: StoreKit) -> None:
         """Inbox, known ids, lease and totals are its own."""
         store = kit.open()

@@ -6,14 +6,16 @@ Read next: `ports/tool.py` (what a context promises).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from ..core.note_rules import NoteChange, with_change
+from ..core.recall_rules import RecallSearch
 from ..core.text_ranges import encoded, slice_of
 from ..model.call_errors import ToolFailure
 from ..model.notes import Note, NotesPolicy, TodoItem
 from ..ports.cancellation import CancellationToken
+from ..ports.history import HistoryPiece
 from ..ports.tool import OutputSlice
 from ..ports.transaction_work import OnCommit, TransactionCursor
 
@@ -49,10 +51,37 @@ class FakeTodoList:
         self._items = items
 
 
+class FakeHistory:
+    """Pieces in memory, all of which can be found."""
+
+    def __init__(self, pieces: Sequence[HistoryPiece] = ()) -> None:
+        self._pieces = tuple(pieces)
+
+    async def pieces(self, label: int) -> AsyncIterator[HistoryPiece]:
+        """Those of one send. Raises: `ToolFailure` when there are none."""
+        found = [piece for piece in self._pieces if piece.label == label]
+        if not found:
+            raise ToolFailure(f"no send #{label}")
+        for piece in found:
+            yield piece
+
+    async def search(
+        self, query: str, *, limit: int, from_send: int | None = None, to_send: int | None = None
+    ) -> Sequence[HistoryPiece]:
+        """As in a session where everything is folded."""
+        search = RecallSearch(query)
+        for piece in self._pieces:
+            if (from_send or 0) <= piece.label and (to_send is None or piece.label <= to_send):
+                search.look(piece)
+        places = {(piece.label, piece.part): piece for piece in self._pieces}
+        return [places[place] for place in search.best(limit)]
+
+
 class FakeToolContext:
     """Everything a handler can ask of a `ToolContext`, with plain values.
 
-    `outputs` are the stored outputs that `read_output` serves, by id; `notes` and `todo` begin empty. Cancel `cancellation` to stop the handler under test.
+    `outputs` are the stored outputs that `read_output` serves, by id; `notes` and `todo` begin empty. `history` is
+    what can be recalled. Cancel `cancellation` to stop the handler under test.
     """
 
     def __init__(
@@ -64,6 +93,7 @@ class FakeToolContext:
         idempotency_key: str = "0" * 64,
         round_index: int = 1,
         outputs: Mapping[str, str] | None = None,
+        history: Sequence[HistoryPiece] = (),
     ) -> None:
         self.session_id = session_id
         self.call_id = call_id
@@ -74,6 +104,7 @@ class FakeToolContext:
         self.scratch: dict[str, Any] = {}
         self.notes = FakeNoteBook()
         self.todo = FakeTodoList()
+        self.history = FakeHistory(history)
         self._outputs = dict(outputs or {})
         self._works: list[OnCommit] = []
 

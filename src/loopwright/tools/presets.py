@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
+from ..core.recall_rules import RECALL_FOLDED, RECALL_SEND
 from ..model.errors import ConfigError
 from ..ports.shell import ShellBackend
 from ..ports.skill_source import SkillSource
@@ -24,6 +25,7 @@ from .load_skill import load_skill_tool
 from .note import note_tool
 from .read_file import read_file_tool
 from .read_output import read_output_tool
+from .recall import recall_folded_tool, recall_send_tool
 from .registry import ToolRegistry
 from .shell import bash_tool
 from .todo import todo_tool
@@ -46,7 +48,7 @@ _CORE = (
     "read_output",
     "request_user_input",
 )
-_FULL = (*_CORE, "note", "todo")
+_FULL = (*_CORE, "note", "todo", RECALL_SEND, RECALL_FOLDED)
 _KNOWN = (*_FULL, "load_skill")
 PRESETS: Mapping[str, tuple[str, ...]] = {"core": _CORE, "explore": _EXPLORE, "full": _FULL}
 """Tools of each preset in the order in which a model sees them. `explore` changes nothing: it has no shell and no writer."""
@@ -64,6 +66,8 @@ _ANYWHERE: Mapping[str, Callable[[], ToolDefinition]] = {
     "request_user_input": request_user_input_tool,
     "note": note_tool,
     "todo": todo_tool,
+    RECALL_SEND: recall_send_tool,
+    RECALL_FOLDED: recall_folded_tool,
 }
 
 

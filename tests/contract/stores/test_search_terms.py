@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loopwright.core.words import MAX_QUERY_TERMS, query_terms, terms_of
 from loopwright.ports.memory_index import MAX_MEMORIES, MemoryEntry
 from loopwright.stores.memory import MemoryStore
-from loopwright.stores.search_terms import MAX_QUERY_TERMS, index_text, query_terms, ranked, terms_of, word_name
+from loopwright.stores.search_terms import index_text, ranked, word_name
 from loopwright.stores.sqlite import SqliteStore
 from loopwright.testing.store_memory_promises import memory
 

@@ -54,7 +54,13 @@ class OneSkill:
 
 def test_notes_and_the_todo_list_are_in_the_full_preset_and_skills_come_with_a_library(tmp_path: Path) -> None:
     core = create_default_tool_registry("core", workspace=tmp_path).names()
-    assert create_default_tool_registry("full", workspace=tmp_path).names() == (*core, "note", "todo")
+    assert create_default_tool_registry("full", workspace=tmp_path).names() == (
+        *core,
+        "note",
+        "todo",
+        "recall_send",
+        "recall_folded",
+    )
     for preset in ("core", "explore", "full"):
         registry = create_default_tool_registry(preset, workspace=tmp_path, skills=OneSkill())  # type: ignore[arg-type]
         assert registry.names()[-1] == "load_skill"
