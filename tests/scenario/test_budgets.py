@@ -322,7 +322,7 @@ async def test_a_fold_beside_the_runs_reserves_in_a_turn_of_its_own(stage: Stage
         gated(reply("the note"), gate, reached=reached),
         guessed(),
         cost_budgets={"team": PLENTY},
-        context_budget_tokens=470,
+        context_budget_tokens=700,
     )
     await folding.send("hi", session_id=sid)
     await reached.wait()
