@@ -276,17 +276,6 @@ async def test_what_a_service_says_its_call_cost_is_spent_of_shared_budgets_too(
     assert await loop.store.budget("team") == BudgetAccount("team", 77)
 
 
-async def test_a_fork_does_not_settle_what_its_base_holds(stage: Stage) -> None:
-    loop = stage.mortal("model.before#2", reply(), prices=PRICES, max_output_tokens=100, cost_budgets={"team": PLENTY})
-    first = await loop.send("hi")
-    await stage.dies(loop, loop.send("more", session_id=first.session_id))
-    again = bounded(stage, reply(), cost_budgets={"team": PLENTY})
-    fork = await again.fork(first.session_id, at=first.send_index)
-    result = await again.send("otherwise", session_id=fork)
-    assert result.usage.nanodollars == CALL
-    assert (await again.store.budget("team")).holds == 1
-
-
 # --- folds ------------------------------------------------------------------------------------------------------------
 
 
@@ -333,7 +322,7 @@ async def test_a_fold_beside_the_runs_reserves_in_a_turn_of_its_own(stage: Stage
         gated(reply("the note"), gate, reached=reached),
         guessed(),
         cost_budgets={"team": PLENTY},
-        context_budget_tokens=470,
+        context_budget_tokens=700,
     )
     await folding.send("hi", session_id=sid)
     await reached.wait()
@@ -361,6 +350,19 @@ async def test_money_of_a_fold_whose_process_died_is_settled_by_the_next_send(st
     assert await money_of(stage, again, sid) == [*[("paid", CALL)] * 6, ("estimated", held), ("paid", CALL)]
     assert (await again.get_session_stats(sid)).usage.nanodollars == 7 * CALL + held
     assert await again.store.budget("team") == BudgetAccount("team", 7 * CALL + held)
+
+
+async def test_a_fork_does_not_settle_what_its_base_holds(stage: Stage) -> None:
+    steps = [reply() for _ in range(7)]
+    loop = stage.mortal("model.after#7", *steps, prices=PRICES, max_output_tokens=100, cost_budgets={"team": PLENTY})
+    sid = await talked(loop)
+    await stage.dies(loop, loop.fold(sid))
+    again = bounded(stage, reply(), cost_budgets={"team": PLENTY}, session_cost_budget_usd=1.5 * MOST / 1e9)
+    fork = await again.fork(sid)
+    assert isinstance((await stage.records(again, fork))[-2], CostReserved)
+    result = await again.send("otherwise", session_id=fork)
+    assert (result.status, result.usage.nanodollars) == ("completed", CALL)
+    assert (await again.store.budget("team")).holds == 1
 
 
 # --- many at once -----------------------------------------------------------------------------------------------------

@@ -149,6 +149,13 @@ async def test_an_empty_reply_is_asked_for_again_and_never_a_completed_answer(st
     assert texts(await loop.get_messages(result.session_id)) == ["user: hi", "assistant: here"]
 
 
+async def test_an_empty_reply_costs_what_its_provider_said(stage: Stage) -> None:
+    empty = LLMResponse(text="", finish_reason="stop", usage=Usage(700, 30, calls=1))
+    full = LLMResponse(text="here", finish_reason="stop", usage=Usage(700, 5, calls=1))
+    result = await stage.loop(empty, full, ambient=stage.time).send("hi")
+    assert result.usage == Usage(1400, 35, calls=2)
+
+
 async def test_a_model_that_returns_nothing_at_all_degrades_the_send(stage: Stage) -> None:
     loop = stage.loop("", "", "", "back", ambient=stage.time)
     result = await loop.send("hi")

@@ -1,8 +1,8 @@
 """What replies teach about our token counts: real tokens for one of our estimate, per model.
 
 Owns: the rule. Must not know: who keeps what was learned (`engine/counting.py`), tokenizers.
-A ratio is a running mean of the first replies and a moving average after that, so that a conversation that turns from prose
-to JSON is followed. Requests of less than `SHARE` of the budget teach nothing: a provider's fixed overhead, some hundred
+A ratio that turns out too small rises at once, because what is expected too small goes over the budget; one that is
+too large falls with a running mean of the first replies and a moving average after that. Requests of less than `SHARE` of the budget teach nothing: a provider's fixed overhead, some hundred
 tokens with tools, would be read as a property of the text. A ratio is written when it rose by a percent or fell by five.
 Read next: `fold_plan.py`, which uses it.
 """
@@ -22,6 +22,8 @@ MEMORY = 8
 """Replies that the moving average looks back, roughly."""
 RISEN, FALLEN = 0.01, 0.05
 """Changes of a ratio, as shares, that are worth a record: what is expected too small goes over the budget."""
+STEEPEST = 0.25
+"""What one reply may add to a ratio, as a share: a single odd report must not fold a window."""
 SHARE = 16
 """A request teaches from one part in so many of the budget."""
 NEAR = 0.5
@@ -62,6 +64,8 @@ def after(known: Learned | None, real: int, raw: int, budget: int) -> Learned | 
     seen = bounded(real / raw)
     if known is None:
         return Learned(seen, 1)
+    if seen > known.ratio:
+        return Learned(bounded(min(seen, known.ratio * (1 + STEEPEST))), known.samples + 1)
     weight = max(1 / (known.samples + 1), 1 / MEMORY)
     return Learned(bounded(known.ratio + weight * (seen - known.ratio)), known.samples + 1)
 

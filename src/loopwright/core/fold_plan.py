@@ -18,7 +18,7 @@ from ..late import Late
 from ..model.context_records import FoldTrigger
 from ..model.messages import AssistantMessage, UserMessage
 from .decide import FoldPolicy
-from .estimate import CHARS_PER_TOKEN, message_tokens
+from .estimate import message_tokens, text_tokens
 from .state import State
 from .window import send_messages, shown_tokens, tokens_of, window_tokens
 
@@ -29,10 +29,22 @@ else:
 
 NOTE_SHARE = 4
 """A note may be one part in so many of the budget."""
+FREE_SHARE = 8
+"""One part in so many of the budget is free after a fold, so that the next reply does not need another one, and a window
+of other texts may turn out larger than expected."""
 ROOM_SHARE = 2
 """A send whose own replies are folded is left with at most one part in so many of the budget."""
+FOLD_SHARE = 4
+"""One fold takes at most so many times the budget: more would need many model calls of which none may fail, in the time
+of one fold. What is left goes with the next."""
+DOUBT_SHARE = 20
+"""One part in so many of the budget is left free when sizes come from a learned ratio: it is a mean, and no text is."""
 BATCH_SHARE = 4
 """All results of one reply together may be shown as one part in so many of the budget."""
+POINTER = 100
+"""Tokens of what is said about the rest of a result, estimated."""
+LEAST_SHOWN = POINTER + 25
+"""Tokens of a result that are shown, however many there are."""
 
 
 class FoldPlan(Struct, frozen=True, kw_only=True):
@@ -82,6 +94,7 @@ def due(state: State, policy: FoldPolicy, budget: int, *, hard: bool) -> FoldPla
     if context is not None and context.fold_wait > 0:
         return None
     now = request_tokens(state, reserved_tokens(state, policy, budget))
+    budget = _sure(state, budget)
     if now <= (budget if hard else budget * policy.trigger_ratio):
         return None
     return planned(state, policy, budget, "budget" if now > budget else "ratio")
@@ -93,7 +106,7 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
     `budget` None: nobody said how much the model takes, so half of what is there has to go.
     """
     before = request_tokens(state, reserved_tokens(state, policy, budget))
-    limit = budget if budget is not None else max(before // 2, 1)
+    limit = _sure(state, budget) if budget is not None else max(before // 2, 1)
     ratio = ratio_of(state)
     note_tokens = max(min(policy.note_tokens, int(limit / ratio) // NOTE_SHARE), 1)
     note = int(note_tokens * ratio)
@@ -103,12 +116,15 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
         return None
     kept = min(max(policy.keep_last_sends, 1), len(sizes))
     over = trigger in ("budget", "overflow")
-    while over and kept > 1 and fixed + note + sum(sizes[-kept:]) > limit:
+    room = limit - limit // FREE_SHARE
+    while over and kept > 1 and fixed + note + sum(sizes[-kept:]) > room:
         kept -= 1
     first = len(sizes) - kept
     rounds = 0
-    if over and kept == 1 and fixed + note + sizes[-1] > limit:
-        rounds = _rounds_to_go(state, (limit // ROOM_SHARE) - fixed - note)
+    at_once = _at_once(state, first, int(FOLD_SHARE * limit / ratio))
+    if at_once == first and over and kept == 1 and fixed + note + sizes[-1] > room:
+        rounds = _rounds_to_go(state, (limit // ROOM_SHARE) - fixed - note, FOLD_SHARE * limit)
+    first = at_once
     if first == 0 and rounds == 0:
         return None
     return FoldPlan(
@@ -121,8 +137,24 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
     )
 
 
-def _rounds_to_go(state: State, room: int) -> int:
-    """How many of the newest send's replies have to go so that the rest fits; the newest one stays."""
+def _sure(state: State, budget: int) -> int:
+    """What of the budget may be used by what is only expected to be so large."""
+    context = state.facts.context
+    return budget if context is None or not context.ratios else budget - budget // DOUBT_SHARE
+
+
+def _at_once(state: State, first: int, most: int) -> int:
+    """How many of the `first` oldest sends one fold takes, `most` tokens of their own words together; at least one."""
+    size = 0
+    for place in range(first):
+        size += tokens_of(send_messages(state, place))
+        if size > most and place:
+            return place
+    return first
+
+
+def _rounds_to_go(state: State, room: int, most: int) -> int:
+    """How many of the newest send's replies have to go so that the rest fits, `most` tokens at once; the newest stays."""
     messages = send_messages(state, len(state.spans) - 1)
     sizes: list[int] = []
     said = 0
@@ -135,13 +167,25 @@ def _rounds_to_go(state: State, room: int) -> int:
         elif sizes:
             sizes[-1] += size
     gone = 0
-    while gone < len(sizes) - 1 and said + sum(sizes[gone:]) > room:
+    while gone < len(sizes) - 1 and said + sum(sizes[gone:]) > room and (not gone or sum(sizes[: gone + 1]) <= most):
         gone += 1
     return gone
 
 
-def shown_characters(budget: int | None, calls: int, limit: int) -> int:
-    """How much of one result the model sees: `limit`, or less so that a reply's results do not fill the budget."""
+def shown_characters(state: State, text: str, limit: int) -> int:
+    """How much of a result the model sees: `limit`, or less where the results of one reply would fill the budget.
+
+    Characters of other scripts count for more, so it is the text that says how many of them there may be.
+    """
+    send = state.facts.send
+    budget = None if send is None else send.start.context_budget_tokens
     if budget is None:
         return limit
-    return min(limit, max(budget * CHARS_PER_TOKEN // BATCH_SHARE // max(calls, 1), 200))
+    share = max(int(budget / ratio_of(state)) // BATCH_SHARE // max(len(state.batch), 1), LEAST_SHOWN)
+    shown = min(len(text), limit)
+    if text_tokens(text[:shown]) <= share:
+        return limit
+    room = max(share - POINTER, LEAST_SHOWN - POINTER)
+    while (size := text_tokens(text[:shown]) + text_tokens(text[-shown:])) > 2 * room:
+        shown = min(shown * 2 * room // size, shown - 1)
+    return max(shown, 1)

@@ -46,7 +46,7 @@ class Answers:
             data = await kept_data(self.kernel, session_id, value)
             records: list[Record] = [QuestionAnswered(interaction_id, data, by)]
             if call.question.kind != "approval":
-                records.append(await self._finished(session_id, call, "answered", as_content(value), value))
+                records.append(await self._finished(turn.journal.state, call, "answered", as_content(value), value))
             await turn.journal.commit(records, sync=True)
 
         return await self._accept_and_run(session_id, accept)
@@ -66,10 +66,10 @@ class Answers:
                 if isinstance(value, ToolHandlerResult):
                     status: ResultStatus = "finished" if value.ok else "failed"
                     records.append(
-                        await self._finished(session_id, call, status, as_content(value.content), value.data)
+                        await self._finished(turn.journal.state, call, status, as_content(value.content), value.data)
                     )
                 else:
-                    records.append(await self._finished(session_id, call, "finished", as_content(value), None))
+                    records.append(await self._finished(turn.journal.state, call, "finished", as_content(value), None))
             await turn.journal.commit(records, sync=True)
 
         return await self._accept_and_run(session_id, accept)
@@ -149,12 +149,12 @@ class Answers:
         return call
 
     async def _finished(
-        self, session_id: str, call: OpenCall, status: ResultStatus, content: Content, data: Any
+        self, state: State, call: OpenCall, status: ResultStatus, content: Content, data: Any
     ) -> ToolFinished:
         """The record of an answer from outside, cut like one of a handler."""
         tool = self.kernel.tools.get(call.call.name)
-        limit = (tool.output_limit if tool is not None else None) or self.kernel.config.tool_output_limit
-        shown, artifact_id = await within_limit(self.kernel, session_id, content, limit)
+        session_id = state.facts.session_id
+        shown, artifact_id = await within_limit(self.kernel, state, content, tool)
         data = await kept_data(self.kernel, session_id, data)
         key = idempotency_key(session_id, call.position, call.index)
         return ToolFinished(call.call.id, call.call.name, status, shown, data=data, key=key, artifact_id=artifact_id)

@@ -19,7 +19,7 @@ from ..core.calls import shortened, text_of
 from ..core.context_state import refusal, without_rounds
 from ..core.estimate import CHARS_PER_TOKEN, estimated, message_tokens
 from ..core.fencing import inside
-from ..core.fold_plan import FoldPlan, due, planned, request_tokens
+from ..core.fold_plan import FoldPlan, due, planned, ratio_of, request_tokens
 from ..core.state import State
 from ..core.window import send_asides, send_messages, tokens_of
 from ..late import Late
@@ -110,15 +110,15 @@ async def fold_asked(turn: Turn) -> bool:
     send, policy = journal.state.facts.send, kernel.limits.fold
     if send is None or policy is None:
         return False
-    plan = planned(journal.state, policy, send.start.context_budget_tokens, "asked")
-    if plan is None:
-        return False
-    purse = money.purse_of(kernel, turn.actor.session_id, journal)
-    made = await make(kernel, task_of(journal.state, plan), plan, turn.token, purse)
-    await _commit(journal, made, release=True)
-    if isinstance(made.record, FoldFailed):
-        raise CompactionFailed(turn.actor.session_id, made.record.error_code, made.record.message)
-    return True
+    budget, done = send.start.context_budget_tokens, False
+    while (plan := planned(journal.state, policy, budget, "asked")) is not None:  # one takes a bounded part
+        purse = money.purse_of(kernel, turn.actor.session_id, journal)
+        made = await make(kernel, task_of(journal.state, plan), plan, turn.token, purse)
+        await _commit(journal, made, release=True)
+        if isinstance(made.record, FoldFailed):
+            raise CompactionFailed(turn.actor.session_id, made.record.error_code, made.record.message)
+        done = True
+    return done
 
 
 async def take_offered(journal: Journal) -> None:
@@ -253,7 +253,7 @@ def task_of(state: State, plan: FoldPlan) -> FoldTask:
         prior=None if state.note is None else text_of_note(state.note.text),
         parts=tuple([part for part in parts if part.messages]),
         note_tokens=plan.note_tokens,
-        input_tokens=budget or INPUT_TOKENS,
+        input_tokens=INPUT_TOKENS if budget is None else int(budget / ratio_of(state)),
         notes=() if state.facts.context is None else tuple(state.facts.context.notes),
     )
 

@@ -17,7 +17,7 @@ from ..model.messages import Message, ToolCall
 from ..model.records import Interaction
 from ..model.usage import Usage
 from ..ports.store import ForkPoint, Status, Store, StoredRecord
-from .journal import load_state, resumed_state
+from .journal import load_state, opened_state
 
 
 class SessionStats(Struct, frozen=True, kw_only=True):
@@ -50,8 +50,7 @@ async def read_messages(store: Store, session_id: str, *, whole: bool) -> tuple[
     """The window or, if `whole`, everything that was said, verbatim; oldest first. Raises `SessionNotFoundError`."""
     head = (await store.lookup(session_id)).head
     if not whole:
-        rows = await store.read(session_id, after=head.window_start)
-        return window(await resumed_state(session_id, rows))
+        return window(await opened_state(store, head))
     return tuple((await load_state(session_id, unfolded(await store.read(session_id)))).messages)
 
 

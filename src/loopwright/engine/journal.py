@@ -55,6 +55,7 @@ from ..ports.store import (
     Op,
     RunInside,
     Status,
+    Store,
     StoredRecord,
     TakeItems,
     Transition,
@@ -150,10 +151,8 @@ class Journal:
                 " a backup was restored or writes were lost: check before you go on"
             )
         # No further than the head that was seen: what it says about the lease belongs to exactly these records.
-        length = head.position - head.window_start
-        stored = await self.kernel.store.read(self.session_id, after=head.window_start, limit=length)
         seen = inbox_order.taken_up_to(found) if found.waiting else head.inbox_seq
-        state = await resumed_state(self.session_id, stored)
+        state = await opened_state(self.kernel.store, head)
         self.actor.forget()  # what is known beside the old state may not be true of this one
         self.actor.state = state
         self.actor.inbox_seq, self.actor.inbox_seen = max(self.actor.inbox_seq, head.inbox_seq), seen
@@ -384,6 +383,20 @@ def check_agent(session_id: str, name: str, known: str) -> None:
 
 FOLDED_AT_ONCE = 500
 """Records folded before other sessions get their turn of the event loop."""
+
+
+async def opened_state(store: Store, head: Head) -> State:
+    """The state as of `head`, from as few records as it can be had from. Raises as `load_state` does."""
+    length = head.position - head.window_start
+    stored = await store.read(head.session_id, after=head.window_start, limit=length)
+    if head.window_start == 0 or any(row.kind == "state_checkpointed" for row in stored):
+        try:
+            return await resumed_state(head.session_id, stored)
+        except msgspec.ValidationError:
+            if head.window_start == 0:
+                raise
+    # What stands before the window is known from a checkpoint alone; without one that can be read, all is read.
+    return await load_state(head.session_id, await store.read(head.session_id, limit=head.position))
 
 
 async def resumed_state(session_id: str, stored: Sequence[StoredRecord]) -> State:

@@ -85,6 +85,8 @@ class ModelCall:
         self._before = 0
         """Attempts of the models that gave up."""
         self._shown = 0
+        self._paid: Usage | None = None
+        """What the attempt cost, where its reply came and was no answer."""
         self.place = 0
         """Which model of the chain is asked; 0 is the loop's own."""
         self._service: LLMService = kernel.llm
@@ -172,7 +174,7 @@ class ModelCall:
     ) -> LLMResponse | Stopped | TimedOut | Exception:
         """One attempt with its pair of events; what it cost without a reply is noted as a failure."""
         kernel = self._kernel
-        self._shown = 0
+        self._shown, self._paid = 0, None
         if kernel.bus.wanted:
             self._emit(AgentEventType.LLM_CALL_STARTED, self._call_id, self._attempt, self._model)
         began = kernel.ambient.monotonic()
@@ -230,8 +232,6 @@ class ModelCall:
 
     def _checked(self, response: LLMResponse) -> LLMResponse | Exception:
         """The reply with its usage; an empty one is a fault, except when it was cut off while thinking."""
-        if not response.tool_calls and not response.text.strip() and response.finish_reason != "length":
-            return LLMEmptyReplyError(f"the model returned nothing (finish reason {response.finish_reason})")
         if not response.model and self._model:
             response = replace(response, model=self._model)
         usage = response.usage
@@ -241,6 +241,9 @@ class ModelCall:
         elif not usage.calls:
             usage += Usage(calls=1)
         usage = self._priced(usage, response.model)
+        if not response.tool_calls and not response.text.strip() and response.finish_reason != "length":
+            self._paid = usage
+            return LLMEmptyReplyError(f"the model returned nothing (finish reason {response.finish_reason})")
         return response if usage is response.usage else _with_usage(response, usage)
 
     def _priced(self, usage: Usage, answered: str = "") -> Usage:
@@ -255,8 +258,10 @@ class ModelCall:
             code, message = LLMTimeout.code, "no reply in time"
         else:
             code, message = code_of(outcome), str(outcome)
-        spent = self._shown > 0 or isinstance(outcome, Stopped | TimedOut | LLMEmptyReplyError)
-        usage = self._priced(estimated(self._window_tokens, self._shown)) if spent else Usage(calls=1)
+        usage = self._paid
+        if usage is None:
+            spent = self._shown > 0 or isinstance(outcome, Stopped | TimedOut | LLMEmptyReplyError)
+            usage = self._priced(estimated(self._window_tokens, self._shown)) if spent else Usage(calls=1)
         self._failures.append(AttemptFailed(self._round, self._attempt, code, message[:500], usage, self._model))
         self._done(duration, usage, code)
         if self._shown:

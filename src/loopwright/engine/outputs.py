@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import io
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..core.calls import LargeData, as_data, pointer_to, shortened
+from ..core.state import State
 from ..core.text_ranges import encoded, slice_of, span_to_read
+from ..late import Late
 from ..model.call_errors import ToolFailure
 from ..model.messages import Content, content_text
-from ..ports.tool import OutputSlice
+from ..ports.tool import OutputSlice, ToolDefinition
 from .attachments import may_read, put_away_parts
 from .kernel import Kernel
+
+if TYPE_CHECKING:
+    from ..core import fold_plan
+else:
+    fold_plan = Late("loopwright.core.fold_plan")
 
 _PIECE: Final = 256 * 1024
 """Characters made to bytes at once: one step of the interpreter, during which no other thread runs."""
@@ -26,13 +33,20 @@ _TEXTS: Final = ("text/", "application/json")
 """Beginnings of media types of which parts can be read as text."""
 
 
-async def within_limit(kernel: Kernel, session_id: str, content: Content, limit: int) -> tuple[Content, str | None]:
+async def within_limit(
+    kernel: Kernel, state: State, content: Content, tool: ToolDefinition | None
+) -> tuple[Content, str | None]:
     """(what the model sees, id of the artifact that holds the whole text); no artifact when it fits.
 
+    The limit is the tool's or the loop's, or less: all results of a reply have to fit into a share of the context budget.
     Pictures and files go as `put_away_parts` says. Memory: the text once more as bytes.
     """
+    session_id = state.facts.session_id
     content = await put_away_parts(kernel, session_id, content)
     text = content_text(content)
+    limit = (None if tool is None else tool.output_limit) or kernel.config.tool_output_limit
+    if state.facts.send is not None and state.facts.send.start.context_budget_tokens is not None:
+        limit = fold_plan.shown_characters(state, text, limit)
     if len(text) <= limit:
         return content, None
     data, lines = _packed(text) if len(text) <= _PIECE else await asyncio.to_thread(_packed, text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from ..ports.settling import settled
-from .journal import Journal, resumed_state
+from .journal import Journal, opened_state
 
 
 async def take_back(journal: Journal) -> None:
@@ -32,5 +32,4 @@ async def take_back(journal: Journal) -> None:
 async def _read(journal: Journal) -> None:
     store = journal.kernel.store
     head = (await store.lookup(journal.session_id)).head
-    stored = await store.read(journal.session_id, after=head.window_start, limit=head.position - head.window_start)
-    journal.actor.state = await resumed_state(journal.session_id, stored)
+    journal.actor.state = await opened_state(store, head)

@@ -430,8 +430,7 @@ class ToolRun:
                 failed = context.failed
                 status = "failed" if failed else "finished"
             self.broke = context.directive is HookDirective.BREAK
-        limit = (self.tool.output_limit if self.tool is not None else None) or run.kernel.config.tool_output_limit
-        content, artifact_id = await within_limit(run.kernel, run.session_id, content, limit)
+        content, artifact_id = await within_limit(run.kernel, run.state, content, self.tool)
         finished = ToolFinished(
             self.call.call.id,
             self.name,

@@ -291,48 +291,73 @@ class _Matrix:
     def _live(self, dsn: str, number: int, effects: EffectLog, stop_at: StopAt | None) -> Life:
         ambient = CrashPoints(VirtualAmbient(seed=number, start_at=1_800_000_000.0 + 60 * number), stop_at=stop_at)
         life = Life(dsn, number, ambient, effects)
-        process = asyncio.new_event_loop()
-        process.set_exception_handler(_quiet)
         try:
-            process.run_until_complete(self._process(life))
+            play(life, self._build, lambda loop: self._drive(loop, life))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            # A process that was stopped unwinds in whatever way; only one that was not must not fail.
-            if ambient.stopped is None:
-                if number == 1:
-                    raise
-                life.problems.append(f"after the restart: {type(error).__name__}: {error}")
-        finally:
-            process.close()
+            if number == 1:
+                raise
+            life.problems.append(f"after the restart: {type(error).__name__}: {error}")
         return life
-
-    async def _process(self, life: Life) -> None:
-        loop, stopped = self._build(life), asyncio.Event()
-
-        def stop() -> None:
-            loop.store.abandon()
-            stopped.set()
-
-        life.ambient.on_stop = stop
-        here = asyncio.get_running_loop()
-        work, death = here.create_task(self._drive(loop, life)), here.create_task(stopped.wait())
-        try:
-            await asyncio.wait([work, death], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await _leave()
-            await loop.aclose(drain_timeout_s=0.0)
-            await loop.store.aclose()
-            # What this process kept warm is gone with it.
-            ACTORS.bury(loop.store.identity)
-        if work.done():
-            await work
 
     async def _drive(self, loop: StatefulAgentLoop, life: Life) -> None:
         if self._recover and life.number > 1:
             failures = [str(r.error) for r in await loop.recover() if r.error is not None]
             life.problems += [f"recover(): {text}" for text in failures]
         await self._scenario.drive(loop)
+
+
+def play(
+    life: Life,
+    build: Callable[[Life], StatefulAgentLoop],
+    drive: Callable[[StatefulAgentLoop], Awaitable[object]],
+) -> None:
+    """Plays one process in an event loop of its own, until `drive` is done or the process is stopped.
+
+    Raises what `drive` raised; a process that was stopped unwinds in whatever way, and nothing of it is raised.
+    """
+    process = asyncio.new_event_loop()
+    process.set_exception_handler(_quiet)
+    try:
+        process.run_until_complete(_process(life, build, drive))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        if life.ambient.stopped is None:
+            raise
+    finally:
+        process.close()
+
+
+async def _process(
+    life: Life,
+    build: Callable[[Life], StatefulAgentLoop],
+    drive: Callable[[StatefulAgentLoop], Awaitable[object]],
+) -> None:
+    loop, stopped = build(life), asyncio.Event()
+
+    def stop() -> None:
+        loop.store.abandon()
+        stopped.set()
+
+    life.ambient.on_stop = stop
+    here = asyncio.get_running_loop()
+    work, death = here.create_task(_awaited(drive(loop))), here.create_task(stopped.wait())
+    try:
+        await asyncio.wait([work, death], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _leave()
+        await loop.aclose(drain_timeout_s=0.0)
+        await loop.store.aclose()
+        # What this process kept warm is gone with it.
+        ACTORS.bury(loop.store.identity)
+    if work.done():
+        await work
+
+
+async def _awaited(work: Awaitable[object]) -> None:
+    await work
 
 
 async def _leave() -> None:

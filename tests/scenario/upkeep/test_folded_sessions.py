@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import apsw
 import pytest
 from msgspec import structs
 from tests.contract.stores.sealing import sealed
@@ -107,3 +108,27 @@ async def test_what_a_deleted_base_had_folded_is_found_from_its_fork(stage: Stag
     assert f"#{first}, part " in text
     other = opened(stage, "ok")
     assert (await other.send("on", session_id=fork)).ok
+
+
+@pytest.mark.parametrize(
+    "facts", ['{"sends":"many"}', '{"context":{"notes":7}}', None], ids=["facts", "context", "gone"]
+)
+async def test_a_folded_session_opens_without_a_checkpoint_that_can_be_read(tmp_path: Path, facts: str | None) -> None:
+    """Of a version with other facts, or damaged: then everything is read from the beginning."""
+    file = tmp_path / "app.db"
+    store = SqliteStore(file)
+    sid, _ = await folded(store)
+    async with StatefulAgentLoop(llm="echo:", store=store) as loop:
+        before = await loop.get_messages(sid)
+    await store.aclose()
+    connection = apsw.Connection(str(file))
+    kind, body = "state_checkpointed", f'{{"kind":"state_checkpointed","facts":{facts}}}'.encode()
+    if facts is None:
+        kind, body = "run_resumed", b'{"kind":"run_resumed","reason":"other"}'
+    connection.execute("UPDATE lw_records SET kind = ?, body = ? WHERE kind = 'state_checkpointed'", (kind, body))
+    assert connection.changes() > 0
+    connection.close()
+    async with StatefulAgentLoop(llm="echo:", dsn=str(file)) as loop:
+        assert await loop.get_messages(sid) == before
+        assert (await loop.send("more", session_id=sid)).final_text == "more"
+        assert (await loop.get_messages(sid))[: len(before)] == before

@@ -109,3 +109,12 @@ def test_what_a_tokenizer_says_is_written_when_it_is_news_and_overruled_by_the_f
     assert counted(state(), "m", raw) is None
     assert counted(state(), "m", 0) is None
     assert after(Learned(2.0, 0), 1500, 1000, BUDGET) == Learned(1.5, 1)
+
+
+def test_a_size_that_was_expected_too_small_is_mended_by_the_next_reply() -> None:
+    settled = Learned(1.0, 20)
+    risen = after(settled, 12_000, 10_000, 16_000)
+    fallen = after(settled, 8_000, 10_000, 16_000)
+    assert risen == Learned(1.2, 21)
+    assert fallen is not None
+    assert 0.95 < fallen.ratio < 1.0
