@@ -96,9 +96,11 @@ class FoldMachine(RuleBasedStateMachine):
         if plan is None:
             return
         if trigger not in ("budget", "overflow"):
-            kept = [self.said(place) for place in range(len(self.state.spans))][-keep:]
+            sends = [self.said(place) for place in range(len(self.state.spans))]
             self.commit_fold(plan)
-            assert [self.said(place) for place in range(len(self.state.spans))] == kept
+            left = [self.said(place) for place in range(len(self.state.spans))]
+            assert min(keep, len(sends)) <= len(left) < len(sends)
+            assert left == sends[-len(left) :]
         else:
             before = self.people(-1), self.said(-1)[-1:]
             self.commit_fold(plan)
