@@ -386,7 +386,7 @@ class StatefulAgentLoop(SessionReading):
             return await self._answers.abort_pending(session_id, reason)
 
     async def stop(self, session_id: str, *, reason: str = "stopped") -> bool:
-        """Stops a running send in this or another process; True when there was one to stop."""
+        """Stops a running send in this or another process, or a `fold` in this one; True when there was one to stop."""
         self._check_open()
         return await self._answers.stop(session_id, reason)
 

@@ -25,6 +25,7 @@ from ..model.context_records import (
     TodoWritten,
     TokensCalibrated,
 )
+from ..model.errors import CancellationRequested
 from ..model.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from ..model.notes import Note, TodoItem
 from ..model.records import Record
@@ -39,6 +40,10 @@ else:
 
 LONGEST_WAIT = 32
 """Replies that pass before a fold is tried again, at most."""
+SUPERSEDED = "fold.superseded"
+VETOED = "fold.vetoed"
+_NO_FAULT = (SUPERSEDED, CancellationRequested.code)
+"""Endings that say nothing of the strategy: the next fold does not wait for them."""
 
 
 class ContextFacts(Struct):
@@ -182,8 +187,11 @@ def without_rounds(
 
 def _fold_failed(state: State, record: FoldFailed, at: float) -> None:
     facts = of(state)
-    facts.fold_failures += 1
-    facts.fold_wait = min(2 ** (facts.fold_failures - 1), LONGEST_WAIT)
+    if record.error_code == VETOED:
+        facts.fold_wait = max(facts.fold_wait, 1)
+    elif record.error_code not in _NO_FAULT:
+        facts.fold_failures += 1
+        facts.fold_wait = min(2 ** (facts.fold_failures - 1), LONGEST_WAIT)
     if record.trigger == "overflow" and state.facts.send is not None:
         state.facts.send.overflow = "hopeless"
     _spent_on_fold(state, record.usage)

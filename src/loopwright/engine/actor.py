@@ -48,9 +48,11 @@ class Actor:
         "_mutex",
         "_turns",
         "_waiting",
+        "asked_fold",
         "beside",
         "folded",
         "folding",
+        "folding_after",
         "format",
         "inbox_seen",
         "inbox_seq",
@@ -76,8 +78,10 @@ class Actor:
         self.inbox_seen = 0
         """The newest one whose items were read."""
         self.scratch: dict[str, Any] = {}
-        self.folding = False
-        """True while a fold is made beside the runs."""
+        self.folding: CancellationToken | None = None
+        """Set while a fold is under way beside the runs; cancelled as soon as its note is made, to tell who waits for it."""
+        self.folding_after = 0
+        """The beginning of the window that it is made for, a position."""
         self.folded: Any = None
         """A fold that was made and is not written yet: `folding.Made`."""
         self.beside: set[str] = set()
@@ -86,6 +90,8 @@ class Actor:
         """What replies taught about token counts, by model: `calibration.Learned`."""
         self.sent: Any = None
         """The request that the newest reply answered, while somebody asks how the next one fits: `prefix.Sent`."""
+        self.asked_fold: CancellationToken | None = None
+        """Stops the fold that a host asked for and that has the turn."""
         self.token: CancellationToken | None = None
         """Stops the run that has the turn; None between runs."""
         self.pins = 0

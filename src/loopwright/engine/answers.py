@@ -96,7 +96,11 @@ class Answers:
         kernel = self.kernel
         head = (await kernel.store.lookup(session_id)).head
         if head.status != "running":
-            return False
+            actor = ACTORS.find(kernel.store.identity, session_id)
+            if actor is None or (fold := actor.asked_fold) is None:
+                return False
+            fold.cancel(reason)
+            return True
         # Durable first: a process that dies between the wish and the end of the run must not go on after all.
         item = InboxItem(kernel.ambient.new_id("stop"), "stop", reason.encode(), kernel.ambient.now())
         queued = await kernel.store.enqueue(session_id, item)

@@ -2,8 +2,9 @@
 
 Owns: `fold_now`, folds in the background, the desk of a strategy. Must not know: when a fold is due (`core/fold_plan.py`),
 how a note is written (`ports/fold.py`).
-A fold never holds the session while its note is written: the result is committed at the next boundary, if the window's
-beginning is still the one that it was made for. Read next: `core/fold_plan.py`.
+A fold beside the runs never holds the session while its note is written: the result is committed at the next boundary, if
+the window's beginning is still the one that it was made for. One before a call, or one that a host asks for, is part of the
+turn. Read next: `core/fold_plan.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.calls import shortened, text_of
-from ..core.context_state import refusal, without_rounds
+from ..core.context_state import SUPERSEDED, VETOED, refusal, without_rounds
 from ..core.estimate import CHARS_PER_TOKEN, estimated, message_tokens
 from ..core.fencing import inside
 from ..core.fold_plan import FoldPlan, due, planned, ratio_of, request_tokens
@@ -35,6 +36,7 @@ from ..model.errors import (
 )
 from ..model.event_types import AgentEventType
 from ..model.messages import UserMessage, as_messages
+from ..model.notes import Note, NotesPolicy
 from ..model.records import Record
 from ..model.usage import NO_USAGE, Usage
 from ..ports.cancellation import CancellationToken
@@ -42,6 +44,7 @@ from ..ports.fold import FoldedPart, FoldResult, FoldStrategy, FoldTask
 from ..ports.hook import FoldContext, HookDirective
 from ..ports.hook_points import HookPoint
 from ..ports.llm import LLMRequest, LLMResponse, LLMService
+from ..ports.settling import settled
 from ..prompts import prompt
 from .actor import ACTORS, Actor, outside_of_turns
 from .attachments import Attachments
@@ -51,7 +54,7 @@ from .journal import Journal
 from .kernel import Kernel
 from .model_call import CallStopped, ModelCall, NoReply, Replied, code_of
 from .running import RunContext
-from .stopping import Stopped, TimedOut, race
+from .stopping import Stopped, TimedOut, Won, race
 from .turn import Turn, pending_error
 
 if TYPE_CHECKING:
@@ -77,6 +80,8 @@ class Made(Struct, frozen=True):
     notes: tuple[NoteWritten, ...] = ()
     settled: tuple[CostSettled, ...] = ()
     """What became of the money that its calls had reserved."""
+    cancelled: asyncio.CancelledError | None = None
+    """The cancellation of the task that made it, to be raised when it is stored."""
 
 
 def can_help(context: RunContext) -> bool:
@@ -90,15 +95,33 @@ def can_help(context: RunContext) -> bool:
 async def fold_now(context: RunContext, plan: FoldPlan) -> None:
     """Makes the fold before the run goes on; a failure is a record as well, so that `decide` sees it.
 
-    Raises: `CancellationRequested` when the run is stopped meanwhile; what the fold cost is stored first.
+    Raises: `CancellationRequested` when the run is stopped meanwhile; what the fold cost is stored first. Cancel: the same.
     """
     kernel, journal = context.kernel, context.journal
+    if await _came_beside(context, plan):
+        return
     await context.assure_lease()
     purse = money.purse_of(kernel, context.session_id, journal)
     made = await make(kernel, task_of(context.state, plan), plan, context.token, purse)
-    await _commit(journal, made)
+    await _stored(journal, made)
     if context.token.cancelled:
         raise CancellationRequested(context.token.reason)
+
+
+async def _came_beside(context: RunContext, plan: FoldPlan) -> bool:
+    """Waits for a fold of the same beginning that is under way beside the run; True when it has come to an end.
+
+    Two of them would be paid for, and one thrown away. Raises: `CancellationRequested` when the run is stopped meanwhile.
+    """
+    kernel, actor = context.kernel, context.journal.actor
+    under_way = actor.folding
+    if under_way is None or under_way.cancelled or actor.folding_after != plan.after:
+        return False
+    limit = kernel.config.fold_timeout_s
+    raced = await race(under_way.wait(), context.token, kernel.deadlines, timeout_s=limit, grace_s=0.0)
+    if isinstance(raced, Stopped):
+        raise CancellationRequested(raced.reason)
+    return isinstance(raced, Won)
 
 
 async def fold_asked(turn: Turn) -> bool:
@@ -111,14 +134,25 @@ async def fold_asked(turn: Turn) -> bool:
     if send is None or policy is None:
         return False
     budget, done = send.start.context_budget_tokens, False
-    while (plan := planned(journal.state, policy, budget, "asked")) is not None:  # one takes a bounded part
-        purse = money.purse_of(kernel, turn.actor.session_id, journal)
-        made = await make(kernel, task_of(journal.state, plan), plan, turn.token, purse)
-        await _commit(journal, made, release=True)
-        if isinstance(made.record, FoldFailed):
-            raise CompactionFailed(turn.actor.session_id, made.record.error_code, made.record.message)
-        done = True
+    turn.actor.asked_fold = turn.token
+    try:
+        while (plan := planned(journal.state, policy, budget, "asked")) is not None:  # one takes a bounded part
+            purse = money.purse_of(kernel, turn.actor.session_id, journal)
+            made = await make(kernel, task_of(journal.state, plan), plan, turn.token, purse)
+            await _stored(journal, made, release=True)
+            if isinstance(made.record, FoldFailed):
+                raise CompactionFailed(turn.actor.session_id, made.record.error_code, made.record.message)
+            done = True
+    finally:
+        turn.actor.asked_fold = None
     return done
+
+
+async def _stored(journal: Journal, made: Made, *, release: bool = False) -> None:
+    """Commits what was made and paid for, whoever is cancelled meanwhile; the cancellation comes after it."""
+    _, cancelled = await settled(_commit(journal, made, release=release))
+    if (cancelled := made.cancelled or cancelled) is not None:
+        raise cancelled
 
 
 async def take_offered(journal: Journal) -> None:
@@ -141,7 +175,7 @@ def after_run(kernel: Kernel, actor: Actor) -> None:
     plan = due(state, policy, budget, hard=False)
     if plan is None:
         return
-    actor.folding = True
+    actor.folding, actor.folding_after = CancellationToken(), plan.after
     work = asyncio.get_running_loop().create_task(
         _beside(kernel, actor, task_of(state, plan), plan), context=outside_of_turns()
     )
@@ -150,10 +184,14 @@ def after_run(kernel: Kernel, actor: Actor) -> None:
 
 
 async def _beside(kernel: Kernel, actor: Actor, task: FoldTask, plan: FoldPlan) -> None:
-    purse = money.purse_of(kernel, actor.session_id)
+    purse, under_way = money.purse_of(kernel, actor.session_id), actor.folding
+    assert under_way is not None
     try:
         made = await make(kernel, task, plan, CancellationToken(), purse)
+        if made.cancelled is not None:
+            raise made.cancelled
         actor.folded = made
+        under_way.cancel("made")
         for _ in range(TRIES):
             if actor.folded is not made or await _offered(kernel, actor, made):
                 return
@@ -163,8 +201,9 @@ async def _beside(kernel: Kernel, actor: Actor, task: FoldTask, plan: FoldPlan) 
     except LoopwrightError as error:
         _log.warning("session %s: a fold could not be stored: %s", actor.session_id, error)
     finally:
-        actor.folding = False
+        actor.folding = None
         actor.folded = None
+        under_way.cancel("given up")
         if purse is not None:
             purse.close()
 
@@ -200,20 +239,20 @@ async def _commit(journal: Journal, made: Made, *, release: bool = False) -> Non
     records: list[Record] = []
     if isinstance(record, FoldMade) and (why := refusal(state, record)) is not None:
         record = FoldFailed(
-            error_code="fold.superseded",
+            error_code=SUPERSEDED,
             message=why,
             trigger=record.trigger,
             usage=record.usage,
             model=record.model,
         )
-    settled = money.still_open(state, made.settled) if made.settled else []
+    closed = money.still_open(state, made.settled) if made.settled else []
     if isinstance(record, FoldMade):
-        records = [*settled, record, *made.notes, *await renewed(kernel, state, "fold")]
+        records = [*closed, record, *made.notes, *await renewed(kernel, state, "fold")]
         await journal.commit(records, release=release, window_start=record.through)
         after = request_tokens(journal.state)
         await _told(kernel, journal.session_id, made.plan.tokens_before, after)
     else:
-        await journal.commit([*settled, record], release=release)
+        await journal.commit([*closed, record], release=release)
     phase = "completed" if isinstance(record, FoldMade) else "failed"
     after_tokens = record.tokens_after if isinstance(record, FoldMade) else None
     kernel.emit(journal.session_id, AgentEventType.FOLD_STATUS, phase, made.plan.tokens_before, after_tokens)
@@ -261,17 +300,20 @@ def task_of(state: State, plan: FoldPlan) -> FoldTask:
 async def make(
     kernel: Kernel, task: FoldTask, plan: FoldPlan, token: CancellationToken, purse: Purse | None = None
 ) -> Made:
-    """Lets the strategy write the note, its calls paid from `purse`; never raises for what the strategy does."""
+    """Lets the strategy write the note, its calls paid from `purse`; never raises for what the strategy does.
+
+    Cancel: `Made.cancelled`, so that what was paid for can be stored.
+    """
     strategy = strategy_of(kernel)
     if await _vetoed(kernel, task.session_id, plan):
-        return Made(plan, FoldFailed(error_code="fold.vetoed", message="a hook said not now", trigger=plan.trigger))
+        return Made(plan, FoldFailed(error_code=VETOED, message="a hook said not now", trigger=plan.trigger))
     kernel.emit(task.session_id, AgentEventType.FOLD_STATUS, "started", plan.tokens_before, None)
     desk = Desk(kernel, task.session_id, token, purse)
-    code, text, result = "fold.empty", "the strategy gave no note", None
+    code, text, result, cancelled = "fold.empty", "the strategy gave no note", None, None
     try:
         kernel.ambient.reach("fold.before")
         raced = await race(
-            _asked(strategy, task, desk),
+            _asked(kernel, strategy, task, desk),
             token,
             kernel.deadlines,
             timeout_s=kernel.config.fold_timeout_s,
@@ -284,13 +326,16 @@ async def make(
             code, text = "fold.timed_out", f"no note after {kernel.config.fold_timeout_s:g} s"
         else:
             result = raced.value
+    except asyncio.CancelledError as error:
+        code, text, cancelled = CancellationRequested.code, "the caller's task was cancelled", error
     except Exception as error:  # noqa: BLE001 - a host's strategy may raise anything; the window stays as it is
-        code, text = code_of(error), text_of(error)
+        own_stop = isinstance(error, CancellationRequested) and not token.cancelled  # nobody else asked for it
+        code, text = type(error).__name__ if own_stop else code_of(error), text_of(error)
     usage, model = desk.usage, desk.model
-    settled = () if purse is None else purse.settlements()
+    closed = () if purse is None else purse.settlements()
     if result is None or not result.note.strip():
         failed = FoldFailed(error_code=code, message=text[:500], trigger=plan.trigger, usage=usage, model=model)
-        return Made(plan, failed, settled=settled)
+        return Made(plan, failed, settled=closed, cancelled=cancelled)
     note = note_text(result.note, plan)
     folded = sum(tokens_of(part.messages) for part in task.parts)
     record = FoldMade(
@@ -306,14 +351,44 @@ async def make(
         model=model,
     )
     written = [NoteWritten(one.note_id, one.content, one.pinned) for one in result.written]
-    return Made(plan, record, (*written, *[NoteWritten(one) for one in result.removed]), settled)
+    return Made(plan, record, (*written, *[NoteWritten(one) for one in result.removed]), closed)
 
 
-async def _asked(strategy: FoldStrategy, task: FoldTask, desk: Desk) -> FoldResult | None:
-    result = await strategy.fold(task, desk)
-    if result is not None and not isinstance(result, FoldResult):  # pyright: ignore[reportUnnecessaryIsInstance]
+async def _asked(kernel: Kernel, strategy: FoldStrategy, task: FoldTask, desk: Desk) -> FoldResult | None:
+    try:
+        result = await strategy.fold(task, desk)
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as leaving:
+        raise RuntimeError(f"the strategy tried to end the process ({leaving!r})") from leaving
+    if result is None:
+        return None
+    if not isinstance(result, FoldResult):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"fold() must answer a FoldResult or None, not {type(result).__name__}")
-    return result
+    return _checked(result, task, kernel.config.notes or NotesPolicy())
+
+
+def _checked(result: FoldResult, task: FoldTask, policy: NotesPolicy) -> FoldResult:
+    """The result with texts that can be stored. Raises: `ValueError` for another shape, for notes beyond what they may be."""
+    try:
+        plain = msgspec.to_builtins(result, builtin_types=(bytes, bytearray))
+        result = msgspec.convert(plain, FoldResult)
+    except (TypeError, msgspec.ValidationError) as error:
+        raise ValueError(f"fold() answered a malformed FoldResult: {error}") from None
+    own = NotesPolicy()  # what a strategy may count on, whatever smaller figures the model is given
+    longest, most = max(policy.max_note_chars, own.max_note_chars), max(policy.max_notes, own.max_notes)
+    for note in result.written:
+        if not 0 < len(note.note_id) <= _LONGEST_ID or len(note.content) > longest:
+            raise ValueError(f"notes need an id of 1 to {_LONGEST_ID} and at most {longest} characters")
+    kept = {note.note_id for note in task.notes}
+    if len((kept | {note.note_id for note in result.written}) - set(result.removed)) > max(most, len(kept)):
+        raise ValueError(f"fold() wrote more notes than the {most} there may be")
+    written = [Note(_carried(one.note_id), _carried(one.content), one.pinned) for one in result.written]
+    return FoldResult(note=_carried(result.note), written=tuple(written), removed=tuple(map(_carried, result.removed)))
+
+
+def _carried(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 async def _vetoed(kernel: Kernel, session_id: str, plan: FoldPlan) -> bool:
@@ -339,6 +414,7 @@ def text_of_note(note: str) -> str:
 
 
 _CUT = "\n[... 1000000 of 1000000 characters left out; the note was too long ...]\n"
+_LONGEST_ID = 64
 _SHORTEST_NOTE = 200
 """Characters of a note that are kept, however small the budget is."""
 

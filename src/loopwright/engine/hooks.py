@@ -6,6 +6,7 @@ Read next: `ports/hook.py`.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -122,6 +123,11 @@ class AgentHooks:
                 context.directive = hook_points.HookDirective(context.directive if directive is None else directive)
             except CancellationRequested:
                 raise
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                raise HookFailedError(registered.name, point.value, error) from error  # nobody cancelled: its own
             except Exception as error:
                 raise HookFailedError(registered.name, point.value, error) from error
             if context.directive is not hook_points.HookDirective.CONTINUE:
