@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from tests.scenario.conftest import Stage, said, texts
-from tests.scenario.folding_stage import LONG, OwnFold, folds_ended, records_of, stage_of, talked
+from tests.scenario.folding_stage import LONG, OwnFold, records_of, stage_of, talked
+from tests.waiting import next_turn
 
 from loopwright import AgentHooks, HookPoint, LLMRequest, LLMResponse
 from loopwright.core.context_state import SUPERSEDED, VETOED
@@ -43,9 +44,9 @@ async def test_a_call_that_needs_a_fold_waits_for_the_one_that_is_under_way(stag
     await talked(loop, sid, 2)
     await reached.wait()
     asked = len(requests)
-    send = asyncio.create_task(loop.send(LONG * 3, session_id=sid))
+    send = asyncio.create_task(loop.send(LONG * 6, session_id=sid))
     for _ in range(20):
-        await asyncio.sleep(0)
+        await next_turn(0.001)
     assert len(requests) == asked
     assert not send.done()
     gate.set()
@@ -65,9 +66,9 @@ async def test_a_stop_ends_the_wait_for_a_fold_that_is_under_way(stage: Stage) -
     sid = await loop.new_session()
     await talked(loop, sid, 2)
     await reached.wait()
-    send = asyncio.create_task(loop.send(LONG * 3, session_id=sid))
+    send = asyncio.create_task(loop.send(LONG * 6, session_id=sid))
     for _ in range(20):
-        await asyncio.sleep(0)
+        await next_turn(0.001)
     assert await loop.stop(sid)
     assert (await send).status == "cancelled"
     gate.set()
@@ -108,7 +109,7 @@ async def test_whatever_a_strategy_answers_or_raises_the_send_goes_on(stage: Sta
 async def folds_ended_quietly(loop: Any, stage: Stage, sid: str) -> None:
     async with asyncio.timeout(5):
         while not await records_of(stage, loop, sid, FoldFailed):
-            await asyncio.sleep(0)
+            await next_turn()
 
 
 async def test_characters_that_nothing_can_carry_are_replaced_in_a_note(stage: Stage) -> None:
@@ -125,14 +126,12 @@ class Paid:
     """A model that tells what a request about a fold costs."""
 
     async def complete(self, request: LLMRequest) -> LLMResponse:
-        return LLMResponse(text=LONG, finish_reason="stop", usage=Usage(5_000 if _folds(request) else 10, 1, calls=1))
+        if request.tools:  # none for a fold
+            return said(LONG)
+        return LLMResponse(text="ok", finish_reason="stop", usage=Usage(5_000, 1, calls=1))
 
     async def aclose(self) -> None:
         return
-
-
-def _folds(request: LLMRequest) -> bool:
-    return texts(request.messages)[0] == "FOLD"
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -144,15 +143,11 @@ async def test_what_a_fold_cost_is_stored_when_its_caller_is_cancelled(stage: St
         started.set()
         await asyncio.Event().wait()
 
-    loop, _, _ = stage_of(stage, OwnFold(waits, None, keep=1, ratio=1.0), budget=300, llm=Paid())
+    own = OwnFold(waits, None, keep=1, ratio=1.0)
+    loop, _, _ = stage_of(stage, own, budget=None if asked else 300, llm=Paid())
     sid = await loop.new_session()
-    await talked(loop, sid, 1)
-    if asked:
-        await loop.send("More.", session_id=sid)
-        if not started.is_set():
-            work = asyncio.create_task(loop.fold(sid))
-    if not asked or started.is_set():
-        work = asyncio.create_task(loop.send(LONG, session_id=sid))
+    await talked(loop, sid, 2 if asked else 1)
+    work = asyncio.create_task(loop.fold(sid) if asked else loop.send(LONG, session_id=sid))
     await started.wait()
     work.cancel()
     with pytest.raises(asyncio.CancelledError):

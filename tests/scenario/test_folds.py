@@ -336,7 +336,7 @@ async def test_a_fold_made_beside_is_dropped_when_another_was_made_meanwhile(sta
     await talked(first, sid, 2)
     await reached.wait()
     second, _, requests = stage_of(stage, OwnFold(keep=1, ratio=1.0), budget=500)
-    await second.send(LONG, session_id=sid)
+    assert await second.fold(sid)
     gate.set()
     await quiet(stage, first, sid, 2)
     made, late = await records_of(stage, first, sid, FoldMade, FoldFailed)

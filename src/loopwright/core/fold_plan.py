@@ -44,7 +44,7 @@ BATCH_SHARE = 4
 POINTER = 100
 """Tokens of what is said about the rest of a result, estimated."""
 LEAST_SHOWN = POINTER + 25
-"""Tokens of a result that are shown, however many there are."""
+"""Tokens of a result below which only a short pointer to it is shown."""
 
 
 class FoldPlan(Struct, frozen=True, kw_only=True):
@@ -78,11 +78,14 @@ def ratio_of(state: State) -> float:
 def reserved_tokens(state: State, policy: FoldPolicy, budget: int | None) -> int:
     """What stands behind the window of the next request: memory's share, and notes and todo list as they are."""
     context = state.facts.context
+    most = policy.reserved_tokens if budget is None else min(policy.reserved_tokens, budget // request_tail.TAIL_SHARE)
     if context is None or not (context.notes or context.todo):
-        return policy.reserved_tokens
-    room = request_tail.notes_room(policy.notes_chars, budget)
-    lists = tokens_of(request_tail.tail((), context.notes, context.todo, room))
-    return policy.reserved_tokens + int(lists * ratio_of(state))
+        return most
+    room = request_tail.tail_room(budget, ratio_of(state))
+    lists = int(
+        tokens_of(request_tail.tail((), context.notes, context.todo, policy.notes_chars, room)) * ratio_of(state)
+    )
+    return lists + (most if budget is None else min(most, max(budget // request_tail.TAIL_SHARE - lists, 0)))
 
 
 def due(state: State, policy: FoldPolicy, budget: int, *, hard: bool) -> FoldPlan | None:
@@ -172,20 +175,33 @@ def _rounds_to_go(state: State, room: int, most: int) -> int:
     return gone
 
 
+def _batch_room(state: State, budget: int) -> int:
+    """Estimated tokens of all results of one reply: less where people's words in this send, which stay, fill the budget."""
+    messages = send_messages(state, len(state.spans) - 1) if state.spans else []
+    said = tokens_of([message for message in messages if isinstance(message, UserMessage)])
+    context = state.facts.context
+    fixed = 0 if context is None else context.epoch_tokens
+    whole = int(_sure(state, budget) / ratio_of(state))
+    return max(min(whole // BATCH_SHARE, (whole - fixed - said) // 2), 0)
+
+
 def shown_characters(state: State, text: str, limit: int) -> int:
     """How much of a result the model sees: `limit`, or less where the results of one reply would fill the budget.
 
-    Characters of other scripts count for more, so it is the text that says how many of them there may be.
+    Characters of other scripts count for more, so it is the text that says how many of them there may be. 0: there is no
+    room for a part and what is said about the rest, only for where it is.
     """
     send = state.facts.send
     budget = None if send is None else send.start.context_budget_tokens
     if budget is None:
         return limit
-    share = max(int(budget / ratio_of(state)) // BATCH_SHARE // max(len(state.batch), 1), LEAST_SHOWN)
+    share = _batch_room(state, budget) // max(len(state.batch), 1)
     shown = min(len(text), limit)
     if text_tokens(text[:shown]) <= share:
         return limit
-    room = max(share - POINTER, LEAST_SHOWN - POINTER)
+    if share < LEAST_SHOWN:
+        return 0
+    room = share - POINTER
     while (size := text_tokens(text[:shown]) + text_tokens(text[-shown:])) > 2 * room:
         shown = min(shown * 2 * room // size, shown - 1)
     return max(shown, 1)

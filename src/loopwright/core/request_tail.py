@@ -8,7 +8,7 @@ Read next: `note_rules.py`, `todo_rules.py`, `../engine/tail.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..model.messages import UserMessage
 from ..model.notes import Note, TodoItem
@@ -18,22 +18,44 @@ from .fencing import framed, inside
 from .note_rules import rendered_notes
 from .todo_rules import rendered_todo
 
-NOTES_SHARE = 8
-"""Notes may be shown as one part in so many of the context budget."""
+TAIL_SHARE = 4
+"""The tail may be one part in so many of the context budget."""
 SHORTEST_PIECE = 20
 """Tokens of a text that was cut, at least: less says nothing."""
 
 
 def tail(
-    recalled: Sequence[str], notes: tuple[Note, ...], todo: tuple[TodoItem, ...], notes_chars: int
+    recalled: Sequence[str],
+    notes: tuple[Note, ...],
+    todo: tuple[TodoItem, ...],
+    notes_chars: int,
+    room: int | None = None,
 ) -> tuple[UserMessage, ...]:
-    """The messages behind the window; empty when there is nothing to say. `recalled` are lines made by `fitting`."""
-    shown = [
-        ("recalled_memory", "\n".join([prompt("tail_memory"), *recalled]) if recalled else ""),
-        ("session_notes", inside(rendered_notes(notes, notes_chars))),
-        ("todo_list", inside(rendered_todo(todo))),
+    """The messages behind the window; empty when there is nothing to say. `recalled` are lines made by `fitting`.
+
+    `room`: tokens that all of them may be, estimated, by `tail_room`: half of it for notes, half for the todo list, and
+    for memory what these leave. None: as long as they are.
+    """
+    half = None if room is None else room // 2
+    said = [
+        _within("session_notes", lambda most: rendered_notes(notes, min(most, notes_chars)), notes_chars, half),
+        _within("todo_list", lambda most: rendered_todo(todo)[:most], len(rendered_todo(todo)), half),
     ]
-    return tuple([UserMessage(framed(tag, text)) for tag, text in shown if text])
+    lists = [message for message in said if message is not None]
+    left = None if room is None else room - sum([message_tokens(message) for message in lists])
+    memory = "\n".join([prompt("tail_memory"), *recalled]) if recalled else ""
+    first = _within("recalled_memory", lambda most: memory[:most], len(memory), left)
+    return tuple(lists if first is None else [first, *lists])
+
+
+def _within(tag: str, shown: Callable[[int], str], most: int, room: int | None) -> UserMessage | None:
+    """The framed text with the most characters, at most `most`, that is no more than `room` tokens; None without any."""
+    while most > 0 and (text := inside(shown(most))):
+        message = UserMessage(framed(tag, text))
+        if room is None or (size := message_tokens(message)) <= room:
+            return message
+        most = min(min(most, len(text)) * max(room, 0) // size, most - 1)
+    return None
 
 
 def fitting(texts: Sequence[str], budget_tokens: int) -> tuple[str, ...]:
@@ -56,9 +78,9 @@ def fitting(texts: Sequence[str], budget_tokens: int) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def notes_room(most: int, budget: int | None) -> int:
-    """Characters of the notes in one request: `most`, or less so that they do not fill the context budget."""
-    return most if budget is None else min(most, budget * CHARS_PER_TOKEN // NOTES_SHARE)
+def tail_room(budget: int | None, ratio: float) -> int | None:
+    """Estimated tokens of the whole tail, for a model with so many real tokens for one of our estimate."""
+    return None if budget is None else int(budget / ratio) // TAIL_SHARE
 
 
 def _item(text: str, most: int) -> str:

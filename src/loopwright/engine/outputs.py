@@ -51,6 +51,8 @@ async def within_limit(
         return content, None
     data, lines = _packed(text) if len(text) <= _PIECE else await asyncio.to_thread(_packed, text)
     artifact_id = await _put(kernel, session_id, data, "text/plain")
+    if limit == 0:
+        return f"[not shown: read_output(artifact_id={artifact_id!r})]", artifact_id
     return shortened(content, limit, pointer_to(artifact_id, text, limit, lines)), artifact_id
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..core.request_tail import notes_room, tail
+from ..core.fold_plan import ratio_of
+from ..core.request_tail import tail, tail_room
 from ..late import Late
 from ..ports.llm import LLMRequest
 from .running import RunContext
@@ -29,8 +30,9 @@ async def with_tail(run: RunContext, request: LLMRequest) -> LLMRequest:
     """
     context, facts = run.kernel.context, run.state.facts.context
     recalled = await memory_recall.recalled(run) if context is not None and context.memory else ()
-    room = notes_room(policy_of(run.kernel.config).inject_max_chars, run.send.start.context_budget_tokens)
-    behind = tail(recalled, () if facts is None else facts.notes, () if facts is None else facts.todo, room)
+    most = policy_of(run.kernel.config).inject_max_chars
+    room = tail_room(run.send.start.context_budget_tokens, ratio_of(run.state))
+    behind = tail(recalled, () if facts is None else facts.notes, () if facts is None else facts.todo, most, room)
     if not behind:
         return request
     stable = len(request.messages) if request.stable is None else request.stable
