@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.scenario.conftest import Stage
 
-from loopwright import AgentLoopConfig, LLMRequest, LLMResponse, StatefulAgentLoop, ToolCall, tool
+from loopwright import AgentLoopConfig, ImagePart, LLMRequest, LLMResponse, StatefulAgentLoop, ToolCall, tool
 from loopwright.core.fold_plan import BATCH_SHARE, FOLD_SHARE
 from loopwright.core.window import tokens_of
 from loopwright.model.codec import decode_record
@@ -111,6 +112,23 @@ async def test_the_results_of_one_reply_share_a_part_of_the_budget_and_stay_whol
         assert len(finished) == 6
         for one in finished:
             assert (await loop.store.read_artifact(one.artifact_id or "")).decode() == "wörter " * 20_000
+
+
+@tool(effect="pure", name="read")
+async def pictures() -> tuple[ImagePart, ...]:
+    return tuple(ImagePart(media_type="image/png", data=b"png" + bytes([n])) for n in range(25))
+
+
+@pytest.mark.parametrize("calls, said, tool_", [(100, "read", read), (1, "h " * 6_600, read), (1, "look", pictures)])
+async def test_results_never_make_a_request_larger_than_the_budget(
+    stage: Stage, calls: int, said: str, tool_: Any
+) -> None:
+    model = Answering(calls=calls)
+    async with loop_on(stage.dsn, BUDGET + 1_000, model, tools=[tool_]) as loop:
+        assert (await loop.send(said, session_id=await loop.new_session())).status == "completed"
+    request = model.requests[-1]
+    assert any(isinstance(m, ToolResultMessage) for m in as_messages(request.messages))
+    assert tokens_of(as_messages(request.messages)) <= BUDGET + 1_000
 
 
 async def _finished(loop: StatefulAgentLoop, session: str) -> list[ToolFinished]:

@@ -49,7 +49,7 @@ def message_tokens(message: Message) -> int:
     if isinstance(content, str):
         size = len(content) if content.isascii() else _bytes(content)  # asking is cheap: it is a flag of the string
         return size // (JSON_BYTES if content.startswith(_JSON) else PROSE_BYTES) + OVERHEAD
-    return sum([_part_tokens(part) for part in content]) + OVERHEAD
+    return sum([part_tokens(part) for part in content]) + OVERHEAD
 
 
 _JSON = ("{", "[")
@@ -60,7 +60,8 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _part_tokens(part: TextPart | ImagePart | FilePart) -> int:
+def part_tokens(part: TextPart | ImagePart | FilePart) -> int:
+    """A rough count for a part of a content."""
     if isinstance(part, TextPart):
         return text_tokens(part.text)
     if isinstance(part, ImagePart):

@@ -10,15 +10,16 @@ Read next: `engine/folding.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ..late import Late
 from ..model.context_records import FoldTrigger
-from ..model.messages import AssistantMessage, UserMessage
+from ..model.messages import AssistantMessage, FilePart, ImagePart, TextPart, UserMessage
 from .decide import FoldPolicy
-from .estimate import message_tokens, text_tokens
+from .estimate import message_tokens, part_tokens, text_tokens
 from .state import State
 from .window import send_messages, shown_tokens, tokens_of, window_tokens
 
@@ -43,6 +44,8 @@ BATCH_SHARE = 4
 """All results of one reply together may be shown as one part in so many of the budget."""
 POINTER = 100
 """Tokens of what is said about the rest of a result, estimated."""
+SHORT_POINTER = 15
+"""Tokens of the words that only say where a result is, estimated."""
 LEAST_SHOWN = POINTER + 25
 """Tokens of a result below which only a short pointer to it is shown."""
 
@@ -185,6 +188,20 @@ def _batch_room(state: State, budget: int) -> int:
     return max(min(whole // BATCH_SHARE, (whole - fixed - said) // 2), 0)
 
 
+def shown_parts(state: State, content: Sequence[TextPart | ImagePart | FilePart]) -> int:
+    """How many of the parts of a result, from the first on, have room with their pictures and files; texts are cut elsewhere."""
+    send = state.facts.send
+    budget = None if send is None else send.start.context_budget_tokens
+    if budget is None:
+        return len(content)
+    left = _batch_room(state, budget) // max(len(state.batch), 1)
+    for place, part in enumerate(content):
+        left -= 0 if isinstance(part, TextPart) else part_tokens(part)
+        if left < 0:
+            return place
+    return len(content)
+
+
 def shown_characters(state: State, text: str, limit: int) -> int:
     """How much of a result the model sees: `limit`, or less where the results of one reply would fill the budget.
 
@@ -197,7 +214,7 @@ def shown_characters(state: State, text: str, limit: int) -> int:
         return limit
     share = _batch_room(state, budget) // max(len(state.batch), 1)
     shown = min(len(text), limit)
-    if text_tokens(text[:shown]) <= share:
+    if text_tokens(text[:shown]) <= max(share, SHORT_POINTER):
         return limit
     if share < LEAST_SHOWN:
         return 0

@@ -11,12 +11,15 @@ import asyncio
 import io
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import structs
+
 from ..core.calls import LargeData, as_data, pointer_to, shortened
 from ..core.state import State
 from ..core.text_ranges import encoded, slice_of, span_to_read
+from ..core.unseen import unseen_text
 from ..late import Late
 from ..model.call_errors import ToolFailure
-from ..model.messages import Content, content_text
+from ..model.messages import Content, FilePart, ImagePart, TextPart, content_text
 from ..ports.tool import OutputSlice, ToolDefinition
 from .attachments import may_read, put_away_parts
 from .kernel import Kernel
@@ -43,6 +46,8 @@ async def within_limit(
     """
     session_id = state.facts.session_id
     content = await put_away_parts(kernel, session_id, content)
+    if not isinstance(content, str):
+        content = await _with_room(kernel, state, content)
     text = content_text(content)
     limit = (None if tool is None else tool.output_limit) or kernel.config.tool_output_limit
     if state.facts.send is not None and state.facts.send.start.context_budget_tokens is not None:
@@ -54,6 +59,22 @@ async def within_limit(
     if limit == 0:
         return f"[not shown: read_output(artifact_id={artifact_id!r})]", artifact_id
     return shortened(content, limit, pointer_to(artifact_id, text, limit, lines)), artifact_id
+
+
+async def _with_room(
+    kernel: Kernel, state: State, content: tuple[TextPart | ImagePart | FilePart, ...]
+) -> tuple[TextPart | ImagePart | FilePart, ...]:
+    """The parts with a text in place of each picture and file for which the context budget has no room; they are kept."""
+    first = fold_plan.shown_parts(state, content)
+    out = list(content[:first])
+    for part in content[first:]:
+        if not isinstance(part, TextPart):
+            if part.data is not None:
+                artifact_id = await _put(kernel, state.facts.session_id, part.data, part.media_type)
+                part = structs.replace(part, data=None, artifact_id=artifact_id)
+            part = TextPart(unseen_text(part, "the context budget has no room for it"))
+        out.append(part)
+    return tuple(out)
 
 
 async def kept_data(kernel: Kernel, session_id: str, value: Any) -> Any:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from loopwright.core.estimate import message_tokens
 from loopwright.core.fencing import FRAMES
-from loopwright.core.request_tail import fitting, notes_room, tail
+from loopwright.core.request_tail import fitting, tail, tail_room
 from loopwright.model.notes import Note, TodoItem
 
 FORGED = st.sampled_from([f"{start}{tag}>" for tag in FRAMES for start in ("<", "</", "< / ", "<\n/", "<")]).map(str)
@@ -57,7 +57,16 @@ def test_the_same_lists_are_the_same_bytes_in_a_fixed_order(
     ]
 
 
-def test_notes_take_at_most_an_eighth_of_the_context_budget() -> None:
-    assert notes_room(8_000, None) == 8_000
-    assert notes_room(8_000, 100_000) == 8_000
-    assert notes_room(8_000, 4_000) < 8_000
+@given(st.lists(TEXT, max_size=8), NOTES, ITEMS, st.integers(0, 2_000))
+def test_the_whole_tail_is_within_its_room_whatever_the_script(
+    texts: list[str], notes: list[Note], items: list[TodoItem], room: int
+) -> None:
+    shown = tail(fitting(texts, 5_000), tuple(notes), tuple(items), 8_000, room)
+    assert sum(message_tokens(message) for message in shown) <= room
+    assert all(message_tokens(message) <= room // 2 for message in shown if "<recalled" not in message.text)
+
+
+def test_the_room_of_the_tail_is_a_share_of_the_budget_in_the_models_own_tokens() -> None:
+    assert tail_room(None, 2.0) is None
+    assert tail_room(16_000, 1.0) == 4_000
+    assert tail_room(16_000, 2.0) == 2_000
