@@ -174,7 +174,7 @@ def context_parts(**given: Any) -> ContextParts | None:
     return parts.ContextParts(**given)
 
 
-def _providers(memory: MemoryProvider | Sequence[MemoryProvider] | None) -> tuple[MemoryProvider, ...]:
+def _providers(memory: Any) -> tuple[MemoryProvider, ...]:
     if memory is None:
         return ()
     # A text is a sequence, too, and none of providers: one problem, not one a letter.

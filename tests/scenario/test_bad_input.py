@@ -25,7 +25,9 @@ from loopwright import (
     UserMessage,
     open_store,
 )
-from loopwright.context import LLMSummaryFold, ProjectedRepresentation, PromptFiles, StoreMemory
+from loopwright.context import PromptFiles, StoreMemory
+from loopwright.context.projected import ProjectedRepresentation
+from loopwright.context.summary_fold import LLMSummaryFold
 from loopwright.engine.actor import ACTORS
 from loopwright.model.errors import (
     ConfigError,

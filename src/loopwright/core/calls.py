@@ -94,9 +94,9 @@ def _parts_of(value: Any) -> tuple[TextPart | ImagePart | FilePart, ...] | None:
     given = cast("list[object] | tuple[object, ...]", value)
     if not any(isinstance(one, _PARTS) for one in given):
         return None
-    parts = value if isinstance(value, tuple) else tuple(given)
-    if any(isinstance(one, str) for one in given):
-        parts = tuple([TextPart(one) if isinstance(one, str) else one for one in given])
+    parts = tuple(given)  # the very same where it is one
+    if any(isinstance(one, str) for one in parts):
+        parts = tuple([TextPart(one) if isinstance(one, str) else one for one in parts])
     return parts if _are_parts(parts) else None
 
 

@@ -52,7 +52,7 @@ def price_problems(given: object) -> list[str]:
 def _problems(given: object, kind: type[TokenPrices | PriceTier], place: str) -> list[str]:
     if not isinstance(given, Mapping | kind):
         return [f"{place or 'an entry'} must be a {kind.__name__} or a mapping of its fields, not {given!r}"]
-    fields: Any = given if isinstance(given, Mapping) else structs.asdict(given)
+    fields = cast("Mapping[Any, Any]", given if isinstance(given, Mapping) else structs.asdict(given))
     found: list[str] = []
     for field in structs.fields(kind):
         where = f"{place}.{field.name}" if place else field.name

@@ -168,7 +168,7 @@ class ScriptedLLM:
             return step
         if isinstance(step, str):
             return self._response(step, (), request)
-        if isinstance(step, ToolCalls):
+        if isinstance(step, ToolCalls):  # pyright: ignore[reportUnnecessaryIsInstance] - scripts without types
             made = [ToolCall(f"call_{number}_{i}", name, _text(given)) for i, (name, given) in enumerate(step.calls)]
             return self._response(step.text, tuple(made), request)
         kind = type(step).__name__

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from loopwright.context import PromptFiles, SkillLibrary
 from loopwright.context.agents_md import MAX_AGENTS_BYTES, read_agents_files, repository_root
 from loopwright.core.prompt_assembly import RepositoryFile
+from loopwright.model.errors import ConfigError
 from loopwright.ports.prompt_source import PromptSections, PromptSource
 
 
