@@ -174,11 +174,12 @@ def context_parts(**given: Any) -> ContextParts | None:
     return parts.ContextParts(**given)
 
 
-def _providers(memory: Any) -> tuple[MemoryProvider, ...]:
+def _providers(memory: object) -> tuple[MemoryProvider, ...]:
     if memory is None:
         return ()
     # A text is a sequence, too, and none of providers: one problem, not one a letter.
-    return tuple(memory) if isinstance(memory, Sequence) and not isinstance(memory, str | bytes) else (memory,)
+    is_one = not isinstance(memory, Sequence) or isinstance(memory, str | bytes)
+    return cast("tuple[MemoryProvider, ...]", (memory,) if is_one else tuple(_each(memory)))
 
 
 def lacking(name: str, part: object) -> str | None:

@@ -90,7 +90,7 @@ def create_default_tool_registry(
     `skills` adds `load_skill` to any preset, unless it is excluded.
     Raises: `ConfigError` listing every unknown name, and when a tool needs a workspace and there is none.
     """
-    if isinstance(skills, type) or not (skills is None or (hasattr(skills, "skills") and hasattr(skills, "load"))):
+    if not (skills is None or _is_source(skills)):
         # Who reads folders stands in a layer beside this one, and the list in the prompt is to be of the same library.
         raise ConfigError(f"skills must be a SkillLibrary: skills=SkillLibrary({_shown(skills)}), not {skills!r}")
     names = _chosen(preset, (*include, *(["load_skill"] if skills is not None else ())), tuple(exclude), allow_bash)
@@ -109,6 +109,10 @@ def create_default_tool_registry(
         else:
             registry.register(_IN_WORKSPACE[name](place))
     return registry
+
+
+def _is_source(skills: object) -> bool:
+    return not isinstance(skills, type) and hasattr(skills, "skills") and hasattr(skills, "load")
 
 
 def _shown(skills: object) -> str:
