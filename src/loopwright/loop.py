@@ -126,6 +126,8 @@ class StatefulAgentLoop(SessionReading):
             raise ConfigError("pass dsn or store, not both")
         self._owned_store = store is None
         self._owned_llm = isinstance(llm, str)
+        if isinstance(llm, type):
+            raise ConfigError(f"llm must be an object, not the class: {llm.__name__}(...)")
         if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
         service = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm

@@ -188,7 +188,7 @@ async def test_a_tokenizer_that_changes_its_mind_cannot_keep_a_send_from_ending(
 
 
 async def test_what_cannot_count_is_refused_at_once(stage: Stage) -> None:
-    with pytest.raises(ConfigError, match="token_counter: object has no count"):
+    with pytest.raises(ConfigError, match="object has no count"):
         stage.loop(token_counter=object())  # type: ignore[arg-type]
 
 

@@ -121,7 +121,7 @@ async def test_model_strings_are_checked_at_once_and_opened_when_needed(stage: S
         stage.loop(fallbacks=["nonsense"])
     with pytest.raises(ConfigError, match="fallbacks"):
         stage.loop(fallbacks=[object()])
-    with pytest.raises(ConfigError, match="not one text"):
+    with pytest.raises(ConfigError, match="not the text"):
         stage.loop(fallbacks="echo:")
     loop = stage.loop(LLMRequestError("retired", status=404), fallbacks=["echo:"])
     assert (await loop.send("hello")).final_text == "hello"

@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from ..model.codec import is_sealed
+from ..model.codec import is_sealed, is_sealed_title
 from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..model.records import AttemptFailed, SendStarted
 from ..model.usage import NO_USAGE, Usage
@@ -57,6 +57,8 @@ class UsageGroup(Struct, kw_only=True):
     """A row of the report: what several calls used together."""
 
     key: str
+    title: str = ""
+    """Of the session, in a report by session."""
     usage: Usage = NO_USAGE
     failed: int = 0
     """Calls that gave nothing."""
@@ -116,7 +118,8 @@ async def usage_report(store: SessionStore, wanted: Wanted) -> UsageReport:
                 unreadable += 1
             elif call.at >= wanted.since:
                 one = _row(call, wanted)
-                groups.setdefault(one.key, UsageGroup(key=one.key)).add(one)
+                title = _title(head) if wanted.by == "session" else ""
+                groups.setdefault(one.key, UsageGroup(key=one.key, title=title)).add(one)
                 total.add(one)
     return UsageReport(
         by=wanted.by,
@@ -175,6 +178,10 @@ def _row(call: PaidCall, wanted: Wanted) -> UsageGroup:
         cost = wanted.prices.cost(call.usage, model=call.model, provider=None, at=call.at)
         row.computed, row.uncomputed = (0, max(call.usage.calls, 1)) if cost is None else (cost, 0)
     return row
+
+
+def _title(head: Head) -> str:
+    return "(encrypted)" if is_sealed_title(head.title) else head.title
 
 
 def _key(call: PaidCall, by: Grouping) -> str:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from ..jail import Jail, OutsideError, split
 from ..model.call_errors import SkillUnavailableError
+from ..model.errors import ConfigError
 from ..ports.prompt_source import PromptProblem
 from ..ports.skill_source import LoadedSkill, SkillSummary
 from .bounded_text import UnusableText, read_text
@@ -130,6 +131,15 @@ class SkillLibrary:
 
     def _unavailable(self, name: str, why: str) -> SkillUnavailableError:
         return SkillUnavailableError(name, why, tuple([skill.name for skill in self.skills()]))
+
+
+def library_of(given: SkillLibrary | str | Path) -> SkillLibrary:
+    """The library, or that of a folder. Raises `ConfigError` for anything else."""
+    if isinstance(given, str | Path):
+        return SkillLibrary(given)
+    if isinstance(given, type) or not (hasattr(given, "skills") and hasattr(given, "reload")):
+        raise ConfigError(f"skills must be a SkillLibrary or the path of a folder of skills, not {given!r}")
+    return given
 
 
 def _scan(folders: tuple[str, ...]) -> _Scan:
