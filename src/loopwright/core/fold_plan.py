@@ -17,6 +17,7 @@ from msgspec import Struct
 from ..late import Late
 from ..model.context_records import FoldTrigger
 from ..model.messages import AssistantMessage, UserMessage
+from .context_state import ContextFacts, wait_after
 from .decide import FoldPolicy
 from .estimate import message_tokens, text_tokens
 from .state import State
@@ -45,6 +46,10 @@ POINTER = 100
 """Tokens of what is said about the rest of a result, estimated."""
 LEAST_SHOWN = POINTER + 25
 """Tokens of a result that are shown, however many there are."""
+
+
+HARD_WAIT = 4
+"""Replies after which a fold is tried again at the latest, where the next request would be over the budget."""
 
 
 class FoldPlan(Struct, frozen=True, kw_only=True):
@@ -91,7 +96,7 @@ def due(state: State, policy: FoldPolicy, budget: int, *, hard: bool) -> FoldPla
     `hard`: only one without which the next request would be over the budget.
     """
     context = state.facts.context
-    if context is not None and context.fold_wait > 0:
+    if context is not None and context.fold_wait > 0 and not (hard and _waited(context) >= HARD_WAIT):
         return None
     now = request_tokens(state, reserved_tokens(state, policy, budget))
     budget = _sure(state, budget)
@@ -135,6 +140,11 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
         tokens_before=before,
         note_tokens=note_tokens,
     )
+
+
+def _waited(context: ContextFacts) -> int:
+    """Replies since the last fold that failed."""
+    return wait_after(context.fold_failures) - context.fold_wait
 
 
 def _sure(state: State, budget: int) -> int:

@@ -243,7 +243,9 @@ def _model_of(kernel: Kernel, request: LLMRequest, place: int) -> str:
 
 
 def _refused(limit: MoneyLimit, asked: int) -> BudgetRefusedError:
-    return BudgetRefusedError(limit.name, limit=limit.limit, spent=limit.spent, held=limit.held, asked=asked)
+    return BudgetRefusedError(
+        limit.name, limit=limit.limit, spent=limit.spent, held=limit.held, asked=asked, shared=False
+    )
 
 
 def _paid(hold: CostReserved, usages: Iterable[Usage]) -> CostSettled:
