@@ -14,6 +14,7 @@ from tests.waiting import until
 
 from loopwright import (
     AgentHooks,
+    AgentLoopConfig,
     HookDirective,
     HookPoint,
     InputNeeded,
@@ -206,6 +207,23 @@ def test_what_is_over_the_budget_is_tried_again_after_four_replies_at_the_latest
         apply(state, AssistantMessageAdded(AssistantMessage((TextPart("yes"),)), round=1), 0.0)
         apply(state, SendFinished(outcome="completed"), 0.0)
     assert tried.index(True) == replies
+
+
+async def test_a_fold_that_would_make_the_window_larger_is_not_made(stage: Stage) -> None:
+    own = OwnFold(*[FoldResult(note="a note " * 300)] * 9, keep=1)
+    loop, listener, _ = stage_of(stage, own, budget=4000)
+    sid = await loop.new_session()
+    for text in ("hi", "x" * 120_000, "go on"):
+        assert (await loop.send(text, session_id=sid)).ok
+        await folds_ended(listener)
+    made = await records_of(stage, loop, sid, FoldMade)
+    assert all(one.tokens_after < one.tokens_before for one in made)
+    assert [task.trigger for task in own.tasks] == ["budget"], "only the large message was worth one"
+
+
+def test_a_context_budget_that_holds_no_request_is_refused() -> None:
+    with pytest.raises(ConfigError, match="500 or more"):
+        AgentLoopConfig(context_budget_tokens=499)
 
 
 async def test_a_hook_may_put_a_fold_off_and_another_is_told_of_it(stage: Stage) -> None:

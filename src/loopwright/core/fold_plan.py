@@ -48,6 +48,8 @@ LEAST_SHOWN = POINTER + 25
 """Tokens of a result that are shown, however many there are."""
 
 
+LEAST_NOTE = 125
+"""Tokens of the frame of a note and of the shortest text that is kept in it."""
 HARD_WAIT = 4
 """Replies after which a fold is tried again at the latest, where the next request would be over the budget."""
 
@@ -132,6 +134,13 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
     first = at_once
     if first == 0 and rounds == 0:
         return None
+    if trigger in ("budget", "ratio"):
+        old = 0 if state.note is None else message_tokens(state.note)
+        gone = old + sum(shown_tokens(state, place) for place in range(first))
+        gone += _size_of_rounds(state, rounds)
+        if gone <= LEAST_NOTE:
+            return None  # the note would be as long as what it stands for
+        note_tokens = min(note_tokens, gone - 1)
     return FoldPlan(
         through=state.spans[first][0],
         after=0 if state.facts.context is None else state.facts.context.through,
@@ -180,6 +189,17 @@ def _rounds_to_go(state: State, room: int, most: int) -> int:
     while gone < len(sizes) - 1 and said + sum(sizes[gone:]) > room and (not gone or sum(sizes[: gone + 1]) <= most):
         gone += 1
     return gone
+
+
+def _size_of_rounds(state: State, rounds: int) -> int:
+    """Estimated size of the newest send's first replies, with their results."""
+    size = replies = 0
+    for message in send_messages(state, len(state.spans) - 1) if rounds else ():
+        replies += isinstance(message, AssistantMessage)
+        if replies > rounds:
+            break
+        size += message_tokens(message) if replies and not isinstance(message, UserMessage) else 0
+    return size
 
 
 def shown_characters(state: State, text: str, limit: int) -> int:

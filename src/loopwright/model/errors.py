@@ -426,10 +426,10 @@ class LLMRetryExhausted(LLMError):
 
     code = "llm.retry_exhausted"
 
-    def __init__(self, attempts: int, last_error: BaseException) -> None:
+    def __init__(self, attempts: int, last_error: BaseException, *, before: str = "") -> None:
         self.attempts = attempts
         self.last_error = last_error
-        super().__init__(f"{attempts} attempts failed; the last: {last_error}")
+        super().__init__(f"{before}{attempts} attempts failed; the last: {last_error}")
 
 
 class RunError(LoopwrightError):
