@@ -163,11 +163,14 @@ def _sure(state: State, budget: int) -> int:
 
 
 def _at_once(state: State, first: int, most: int) -> int:
-    """How many of the `first` oldest sends one fold takes, `most` tokens of their own words together; at least one."""
+    """How many of the `first` oldest sends one fold takes, `most` tokens of their own words together.
+
+    At least one, and more than fits into a note anyway: else a large send behind a small one would never go.
+    """
     size = 0
     for place in range(first):
-        size += tokens_of(send_messages(state, place))
-        if size > most and place:
+        before, size = size, size + tokens_of(send_messages(state, place))
+        if size > most and before > LEAST_NOTE:
             return place
     return first
 

@@ -96,12 +96,11 @@ class FoldMachine(RuleBasedStateMachine):
         if plan is None:
             return
         if trigger not in ("budget", "overflow"):
-            before = [self.said(place) for place in range(len(self.state.spans))]
+            sends = [self.said(place) for place in range(len(self.state.spans))]
             self.commit_fold(plan)
-            # One fold takes a bounded part: more than `keep` may stay, never fewer, and each whole.
-            stayed = len(self.state.spans)
-            assert min(keep, len(before)) <= stayed < len(before)
-            assert [self.said(place) for place in range(stayed)] == before[-stayed:]
+            left = [self.said(place) for place in range(len(self.state.spans))]
+            assert min(keep, len(sends)) <= len(left) < len(sends)
+            assert left == sends[-len(left) :]
         else:
             before = self.people(-1), self.said(-1)[-1:]
             self.commit_fold(plan)
