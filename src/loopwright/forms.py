@@ -88,13 +88,25 @@ def _each(tools: Any) -> list[Any]:
     return list(tools)
 
 
-def names_of_tools(tools: Sequence[str] | ToolSource | None) -> tuple[str, ...] | None:
-    """The names that narrow the tools of a send; None when it has all of them, or a source of its own."""
+def names_of_tools(tools: Sequence[str] | ToolSource | None, known: ToolSource) -> tuple[str, ...] | None:
+    """The names that narrow the tools of a send; None when it has all of them, or a source of its own.
+
+    A name that is not `known` is passed over. Raises: `ConfigError` for what is no name, and when none is known.
+    """
     if tools is None or _is_registry(tools):
         return None
     if isinstance(tools, str):
         raise ConfigError(f"tools must be a list of names, not the text {tools!r}")
-    return tuple([str(name) for name in _each(tools)])
+    names = _each(tools)
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise ConfigError(
+            f"tools of a send must be names, or a registry that replaces the loop's; {wrong[0]!r} is no name"
+        )
+    if names and not set(names) & set(known.names()):
+        all_known = ", ".join(known.names()) or "none"
+        raise ConfigError(f"no tool is called {' or '.join(map(repr, names))}; this loop has: {all_known}")
+    return tuple(names)
 
 
 def replacing_source(tools: Sequence[str] | ToolSource | None) -> ToolSource | None:

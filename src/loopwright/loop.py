@@ -265,7 +265,7 @@ class StatefulAgentLoop(SessionReading):
             check_limits(max_rounds, run_token_budget, max_output_tokens)
             options = SendOptions(
                 send_id=send_id,
-                tools=forms.names_of_tools(tools),
+                tools=forms.names_of_tools(tools, self._kernel.tools),
                 registry=forms.replacing_source(tools),
                 system_prompt=system_prompt,
                 max_rounds=max_rounds,

@@ -17,6 +17,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from ..model.codec import is_sealed, is_sealed_title
+from ..model.context_records import FoldFailed, FoldMade
 from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..model.records import AttemptFailed, SendStarted
 from ..model.usage import NO_USAGE, Usage
@@ -30,6 +31,9 @@ Grouping: TypeAlias = Literal["session", "model", "day", "agent", "send"]
 
 UNNAMED: Final = "(not named)"
 """The model of calls of which no one said it."""
+
+FOLDS: Final = "(folds)"
+"""The model of calls of a fold of which no one said it, such as all of one that failed."""
 
 UNDATED: Final = "(no date)"
 """The day of calls whose stored time is no time."""
@@ -51,6 +55,8 @@ class PaidCall(Struct, frozen=True, kw_only=True):
     model: str
     usage: Usage
     failed: bool
+    fold: bool = False
+    """It was made for a note, not for a reply."""
 
 
 class UsageGroup(Struct, kw_only=True):
@@ -164,7 +170,8 @@ async def _calls_of(store: SessionStore, head: Head) -> AsyncIterator[PaidCall |
                     at=row.at,
                     model=str(getattr(record, "model", "") or ""),
                     usage=usage,
-                    failed=isinstance(record, AttemptFailed),
+                    failed=isinstance(record, AttemptFailed | FoldFailed),
+                    fold=isinstance(record, FoldMade | FoldFailed),
                 )
         if len(rows) < _PAGE:
             return
@@ -189,7 +196,7 @@ def _key(call: PaidCall, by: Grouping) -> str:
         case "session":
             return call.session_id
         case "model":
-            return call.model or UNNAMED
+            return call.model or (FOLDS if call.fold else UNNAMED)
         case "agent":
             return call.agent
         case "send":
