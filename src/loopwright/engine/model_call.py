@@ -249,7 +249,8 @@ class ModelCall:
     def _priced(self, usage: Usage, answered: str = "") -> Usage:
         if self._kernel.prices is None:
             return usage
-        return cost.priced(self._kernel, self._session_id, usage, (answered, self._model), round_index=self._round)
+        names = (answered, self._model)
+        return cost.priced(self._kernel, self._session_id, usage, names, self._service, round_index=self._round)
 
     def _fail(self, outcome: Stopped | TimedOut | Exception, duration: float) -> None:
         if isinstance(outcome, Stopped):
