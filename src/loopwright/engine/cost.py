@@ -1,6 +1,7 @@
 """What the attempts of model calls cost, by the loop's price list.
 
-Owns: asking the list, and saying once that it does not know a model. Must not know: prices, budgets.
+Owns: asking the list, saying once that it does not know a model, figures of a service that cannot be. Must not know:
+prices, budgets.
 Whatever calls a model for a session (rounds, folds, evaluators, children) has its usage priced here.
 Read next: `ports/prices.py`, `core/pricing.py`.
 """
@@ -13,14 +14,14 @@ import msgspec
 from msgspec import Struct
 
 from ..model.event_types import AgentEventType
-from ..model.usage import Usage
+from ..model.usage import MOST_OF_ONE_CALL, NO_USAGE, Usage
 from .kernel import Kernel
 from .model_chain import provider_of
 
 _log = logging.getLogger("loopwright.prices")
 
 _told: set[str] = set()
-"""Models that this process has said it knows no price of."""
+"""What this process has said: models that it knows no price of, and figures that cannot be."""
 
 
 class PricedModel(Struct, frozen=True):
@@ -43,18 +44,35 @@ def priced(
     if kernel.prices is None or usage.total_tokens == 0 or usage.nanodollars:
         return usage
     model = PricedModel(names, provider_of(service))
-    cost = price_of(kernel, session_id, usage, model, round_index=round_index)
+    cost, why = looked_up(kernel, usage, model)
+    if cost is not None and cost > MOST_OF_ONE_CALL:
+        cost, why = None, ": the price list answered more than a million dollars for one call"
     if cost is None:
+        _no_price(kernel, session_id, model, why, round_index)
         return msgspec.structs.replace(usage, unpriced_calls=max(usage.calls, 1))
     return msgspec.structs.replace(usage, nanodollars=cost)
+
+
+def corrected(kernel: Kernel, session_id: str, usage: Usage, odd: str, model: str, *, round_index: int = 0) -> Usage:
+    """What is left of a usage whose figure `odd` cannot be, which is said once for each model and figure.
+
+    Tokens that cannot be leave nothing: they are estimated then. Without the cost that a service said, the loop's prices count.
+    """
+    left, instead = NO_USAGE, "its usage is estimated"
+    if odd in ("nanodollars", "unpriced_calls"):
+        unpriced = 0 if kernel.prices is not None else max(usage.calls, 1)
+        left = msgspec.structs.replace(usage, nanodollars=0, unpriced_calls=unpriced)
+        instead = "its cost is taken from the loop's prices, or counted as unpriced"
+    what = f"the service of model {model or 'without a name'} gave {odd} that cannot be; {instead}; mend the service"
+    _tell(kernel, session_id, f"{odd} of {model}", "usage_odd", what, round_index)
+    return left
 
 
 def price_of(kernel: Kernel, session_id: str, usage: Usage, model: PricedModel, *, round_index: int = 0) -> int | None:
     """Nanodollars for these tokens; None when no price is known, which is said once for each model."""
     cost, why = looked_up(kernel, usage, model)
     if cost is None and kernel.prices is not None:
-        name = next((name for name in model.names if name), "")
-        _tell(kernel, session_id, f"{model.provider}:{name}" if model.provider else name, why, round_index)
+        _no_price(kernel, session_id, model, why, round_index)
     return cost
 
 
@@ -66,23 +84,28 @@ def looked_up(kernel: Kernel, usage: Usage, model: PricedModel) -> tuple[int | N
     for name in dict.fromkeys(name for name in model.names if name) or ("",):
         try:
             cost = prices.cost(usage, model=name, provider=model.provider, at=kernel.ambient.now())
+            if type(cost) is int and cost >= 0:
+                return cost, ""
+            if cost is not None:
+                why = f": the price list answered {cost!r}, which is no whole number of nanodollars"
         except Exception as error:  # noqa: BLE001 - a price list is host code and fails no run
             why = f": the price list raised {type(error).__name__}: {error}"
-            continue
-        if type(cost) is int and cost >= 0:
-            return cost, ""
-        if cost is not None:
-            why = f": the price list answered {cost!r}, which is no whole number of nanodollars"
     return None, why
 
 
-def _tell(kernel: Kernel, session_id: str, model: str, why: str, round_index: int) -> None:
-    if model in _told:
-        return
-    _told.add(model)
+def _no_price(kernel: Kernel, session_id: str, priced: PricedModel, why: str, round_index: int) -> None:
+    name = next((name for name in priced.names if name), "")
+    model = f"{priced.provider}:{name}" if priced.provider else name
     what = (
         f"no price for model {model or 'without a name'}{why}; its calls are counted as unpriced, and cost budgets do not"
         " bound them; give it a price with PriceTable"
     )
+    _tell(kernel, session_id, model, "price_unknown", what, round_index)
+
+
+def _tell(kernel: Kernel, session_id: str, about: str, status: str, what: str, round_index: int) -> None:
+    if about in _told:
+        return
+    _told.add(about)
     _log.warning("%s", what)
-    kernel.emit(session_id, AgentEventType.STATUS_CHANGED, "price_unknown", what, round_index=round_index)
+    kernel.emit(session_id, AgentEventType.STATUS_CHANGED, status, what, round_index=round_index)

@@ -197,6 +197,7 @@ async def _reserved(
     for later in models[1:]:
         price, _ = looked_up(kernel, _expected(state, request, size, later), later)
         asked = price if asked is None else max(asked, price or 0)
+    asked = None if asked is None else min(asked, MOST_MONEY)
     limit = refusing(_own_limits(state, config, journal.actor), asked)
     if limit is not None:
         raise _refused(limit, asked or 0)
@@ -206,7 +207,7 @@ async def _reserved(
         return None
     hold = CostReserved(
         hold_id=f"{journal.session_id}:{state.position}",
-        nanodollars=min(asked or 0, MOST_MONEY),
+        nanodollars=asked or 0,
         keys=tuple([cap.key for cap in caps]),
         model=first.names[0],
     )
