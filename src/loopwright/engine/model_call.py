@@ -27,7 +27,7 @@ from ..model.errors import (
 )
 from ..model.event_types import AgentEventType
 from ..model.records import AttemptFailed
-from ..model.usage import Usage
+from ..model.usage import Usage, odd_figure
 from ..ports.cancellation import CancellationToken
 from ..ports.llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
 from .kernel import Kernel
@@ -255,6 +255,9 @@ class ModelCall:
         if not response.model and self._model:
             response = replace(response, model=self._model)
         usage = response.usage
+        if odd := odd_figure(usage):
+            model = response.model or self._model
+            usage = cost.corrected(self._kernel, self._session_id, usage, odd, model, round_index=self._round)
         if usage.input_tokens == 0 and usage.output_tokens == 0:
             calls = sum(len(c.arguments) + len(c.name) for c in response.tool_calls)
             usage = estimated(self._window_tokens, len(response.text) + len(response.reasoning) + calls)
@@ -269,7 +272,8 @@ class ModelCall:
     def _priced(self, usage: Usage, answered: str = "") -> Usage:
         if self._kernel.prices is None:
             return usage
-        return cost.priced(self._kernel, self._session_id, usage, (answered, self._model), round_index=self._round)
+        names = (answered, self._model)
+        return cost.priced(self._kernel, self._session_id, usage, names, self._service, round_index=self._round)
 
     def _fail(self, outcome: Stopped | TimedOut | Exception, duration: float) -> None:
         if isinstance(outcome, Stopped):
