@@ -7,11 +7,13 @@ Read next: `ports/prices.py`, `core/pricing.py`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
 
 import msgspec
 
+from ..core.calls import text_of
 from ..model.event_types import AgentEventType
 from ..model.usage import Usage
 from .kernel import Kernel
@@ -48,8 +50,8 @@ def price_of(
     for name in names:
         try:
             cost = prices.cost(usage, model=name, provider=provider, at=kernel.ambient.now())
-        except Exception as error:  # noqa: BLE001 - a price list is host code and fails no run
-            why = f": the price list raised {type(error).__name__}: {error}"
+        except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:  # noqa: BLE001 - host code fails no run
+            why = f": the price list raised {type(error).__name__}: {text_of(error)[:500]}"
             continue
         if type(cost) is int and cost >= 0:
             return cost

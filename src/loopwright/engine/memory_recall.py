@@ -162,11 +162,22 @@ async def _remember(kernel: Kernel, provider: MemoryProvider, snapshot: MemorySn
 
 async def _of_host(call: Callable[[], Awaitable[Any] | Any]) -> Any:
     """What a provider answers; hosts may write a plain function."""
+    task = asyncio.current_task()
     try:
         answer = call()
         return await answer if inspect.isawaitable(answer) else answer
-    except SystemExit as leaving:
-        raise RuntimeError(f"the provider tried to end the process ({leaving})") from leaving
+    except (SystemExit, GeneratorExit) as leaving:
+        if isinstance(leaving, GeneratorExit) and _task_now() is not task:
+            raise  # not the provider's: this coroutine is being closed
+        raise RuntimeError(f"the provider tried to end the process ({type(leaving).__name__})") from leaving
+
+
+def _task_now() -> asyncio.Task[Any] | None:
+    """The task that runs, None outside of any event loop too."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 def _failed(kernel: Kernel, session_id: str, phase: str, error: Exception) -> None:
