@@ -156,7 +156,9 @@ def _skills_in(folder: str) -> Iterator[_Found | PromptProblem]:
     try:
         names = sorted([name for name in os.listdir(jail.root) if not name.startswith(".")])
     except OSError as error:
-        yield PromptProblem(visible(folder), None, f"cannot be read ({error.strerror})", "name an existing folder of skills")
+        yield PromptProblem(
+            visible(folder), None, f"cannot be read ({error.strerror})", "name an existing folder of skills"
+        )
         return
     for name in names[:MAX_FOLDERS]:
         try:

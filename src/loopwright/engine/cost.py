@@ -17,6 +17,7 @@ from ..core.calls import text_of
 from ..model.event_types import AgentEventType
 from ..model.usage import Usage
 from .kernel import Kernel
+from .leaving import LEAVING
 
 _log = logging.getLogger("loopwright.prices")
 
@@ -50,7 +51,7 @@ def price_of(
     for name in names:
         try:
             cost = prices.cost(usage, model=name, provider=provider, at=kernel.ambient.now())
-        except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:  # noqa: BLE001 - host code fails no run
+        except (Exception, *LEAVING, asyncio.CancelledError) as error:  # noqa: BLE001 - host code fails no run
             why = f": the price list raised {type(error).__name__}: {text_of(error)[:500]}"
             continue
         if type(cost) is int and cost >= 0:

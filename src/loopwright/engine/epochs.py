@@ -29,6 +29,7 @@ from ..ports.representation import FinishedSend, Representation
 from ..ports.tool import ToolSource
 from .journal import checked_record
 from .kernel import Kernel
+from .leaving import LEAVING
 from .running import base_prompt
 from .threads import in_thread
 from .turn import Turn, pending_error
@@ -107,8 +108,9 @@ async def asked_for(turn: Turn, reason: str) -> bool:
 
     Raises: `SessionPendingError` while a send is open, `ConfigError` for a reason that is too long.
     """
-    if not isinstance(reason, str) or len(reason) > LONGEST_REASON:  # pyright: ignore[reportUnnecessaryIsInstance]
-        given = f"{len(reason)} characters" if isinstance(reason, str) else type(reason).__name__
+    host: Any = reason
+    if type(host) is not str or len(host) > LONGEST_REASON:
+        given = f"{len(host)} characters" if type(host) is str else type(host).__name__
         raise ConfigError(f"reason must be a text of at most {LONGEST_REASON} characters, not {given}")
     kernel = turn.kernel
     await turn.journal.load()
@@ -190,8 +192,8 @@ def _read(source: PromptSource) -> PromptSections:
     """What the source answers. Raises what it raises, with what would end more than this call as a `RuntimeError`."""
     try:
         found: Any = source.sections()
-    except (SystemExit, GeneratorExit, asyncio.CancelledError) as leaving:
-        raise RuntimeError(f"the source tried to end the process ({type(leaving).__name__})") from leaving
+    except (*LEAVING, asyncio.CancelledError) as leaving:
+        raise RuntimeError(f"the source tried to end its caller ({type(leaving).__name__})") from leaving
     if not isinstance(found, PromptSections):
         if asyncio.iscoroutine(found):
             found.close()  # it is never awaited: said here, once, and not by a warning of the interpreter

@@ -29,6 +29,7 @@ from ..ports.hook import HookDirective, HookPoint, MemoryContext
 from ..ports.memory import MemoryProvider, MemorySnapshot, RecalledMemory
 from .actor import outside_of_turns
 from .kernel import Kernel
+from .leaving import LEAVING, refused
 from .running import RunContext
 from .stopping import TimedOut, Won, race
 
@@ -166,18 +167,8 @@ async def _of_host(call: Callable[[], Awaitable[Any] | Any]) -> Any:
     try:
         answer = call()
         return await answer if inspect.isawaitable(answer) else answer
-    except (SystemExit, GeneratorExit) as leaving:
-        if isinstance(leaving, GeneratorExit) and _task_now() is not task:
-            raise  # not the provider's: this coroutine is being closed
-        raise RuntimeError(f"the provider tried to end the process ({type(leaving).__name__})") from leaving
-
-
-def _task_now() -> asyncio.Task[Any] | None:
-    """The task that runs, None outside of any event loop too."""
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None
+    except LEAVING as leaving:
+        raise refused(leaving, "the provider", task) from leaving
 
 
 def _failed(kernel: Kernel, session_id: str, phase: str, error: Exception) -> None:

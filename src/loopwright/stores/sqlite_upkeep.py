@@ -16,8 +16,8 @@ from ..ports.store_admin import StoreProblem
 from . import ownership
 from . import sqlite_statements as sql
 from .budget_guard import budget_problem
-from .sqlite_commits import CommitConnection
 from .slices import damage_of
+from .sqlite_commits import CommitConnection
 from .sqlite_deletion import bury
 
 
