@@ -16,7 +16,8 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from ..model.codec import is_sealed
+from ..model.codec import is_sealed, is_sealed_title
+from ..model.context_records import FoldFailed, FoldMade
 from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..model.records import AttemptFailed, SendStarted
 from ..model.usage import NO_USAGE, Usage
@@ -30,6 +31,9 @@ Grouping: TypeAlias = Literal["session", "model", "day", "agent", "send"]
 
 UNNAMED: Final = "(not named)"
 """The model of calls of which no one said it."""
+
+FOLDS: Final = "(folds)"
+"""The model of calls of a fold of which no one said it, such as all of one that failed."""
 
 UNDATED: Final = "(no date)"
 """The day of calls whose stored time is no time."""
@@ -51,12 +55,16 @@ class PaidCall(Struct, frozen=True, kw_only=True):
     model: str
     usage: Usage
     failed: bool
+    fold: bool = False
+    """It was made for a note, not for a reply."""
 
 
 class UsageGroup(Struct, kw_only=True):
     """A row of the report: what several calls used together."""
 
     key: str
+    title: str = ""
+    """Of the session, in a report by session."""
     usage: Usage = NO_USAGE
     failed: int = 0
     """Calls that gave nothing."""
@@ -116,7 +124,8 @@ async def usage_report(store: SessionStore, wanted: Wanted) -> UsageReport:
                 unreadable += 1
             elif call.at >= wanted.since:
                 one = _row(call, wanted)
-                groups.setdefault(one.key, UsageGroup(key=one.key)).add(one)
+                title = _title(head) if wanted.by == "session" else ""
+                groups.setdefault(one.key, UsageGroup(key=one.key, title=title)).add(one)
                 total.add(one)
     return UsageReport(
         by=wanted.by,
@@ -161,7 +170,8 @@ async def _calls_of(store: SessionStore, head: Head) -> AsyncIterator[PaidCall |
                     at=row.at,
                     model=str(getattr(record, "model", "") or ""),
                     usage=usage,
-                    failed=isinstance(record, AttemptFailed),
+                    failed=isinstance(record, AttemptFailed | FoldFailed),
+                    fold=isinstance(record, FoldMade | FoldFailed),
                 )
         if len(rows) < _PAGE:
             return
@@ -177,12 +187,16 @@ def _row(call: PaidCall, wanted: Wanted) -> UsageGroup:
     return row
 
 
+def _title(head: Head) -> str:
+    return "(encrypted)" if is_sealed_title(head.title) else head.title
+
+
 def _key(call: PaidCall, by: Grouping) -> str:
     match by:
         case "session":
             return call.session_id
         case "model":
-            return call.model or UNNAMED
+            return call.model or (FOLDS if call.fold else UNNAMED)
         case "agent":
             return call.agent
         case "send":

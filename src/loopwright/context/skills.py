@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from ..jail import Jail, OutsideError, split
 from ..model.call_errors import SkillUnavailableError
+from ..model.errors import ConfigError
 from ..model.visible import visible
 from ..ports.prompt_source import PromptProblem
 from ..ports.skill_source import LoadedSkill, SkillSummary
@@ -131,6 +132,15 @@ class SkillLibrary:
 
     def _unavailable(self, name: str, why: str) -> SkillUnavailableError:
         return SkillUnavailableError(name, why, tuple([skill.name for skill in self.skills()]))
+
+
+def library_of(given: SkillLibrary | str | Path) -> SkillLibrary:
+    """The library, or that of a folder. Raises `ConfigError` for anything else."""
+    if isinstance(given, str | Path):
+        return SkillLibrary(given)
+    if isinstance(given, type) or not (hasattr(given, "skills") and hasattr(given, "reload")):
+        raise ConfigError(f"skills must be a SkillLibrary or the path of a folder of skills, not {given!r}")
+    return given
 
 
 def _scan(folders: tuple[str, ...]) -> _Scan:

@@ -48,7 +48,7 @@ async def within_budgets(run: RunContext, request: LLMRequest, ask: Callable[[],
     Raises what `ask` and the store raise; the reservation is then settled by the commit that ends the send or takes it over.
     """
     journal = run.journal
-    names = (_model_of(run.kernel, request, run.model_place),)
+    names = (_model_of(run.kernel, request, run.model_place, journal.state),)
     try:
         hold = await _reserved(journal, run.kernel, request, names, round_index=run.round)
     except BudgetRefusedError as error:
@@ -124,7 +124,7 @@ class Purse:
             raise CancellationRequested(token.reason or "the fold is over")
 
     async def _hold(self, journal: Journal, kernel: Kernel, request: LLMRequest) -> CostReserved | None:
-        names = (_model_of(kernel, request, 0),)
+        names = (_model_of(kernel, request, 0, journal.state),)
         return await _reserved(journal, kernel, request, names, opening=self._opening)
 
     async def _hold_beside(self, actor: Actor, kernel: Kernel, request: LLMRequest) -> CostReserved | None:
@@ -138,7 +138,7 @@ class Purse:
             actor.beside.add(hold.hold_id)
             self._opening(hold)
 
-        names = (_model_of(kernel, request, 0),)
+        names = (_model_of(kernel, request, 0, journal.state),)
         return await _reserved(journal, kernel, request, names, opening=opening, release=True)
 
     def _opening(self, hold: CostReserved) -> None:
@@ -235,15 +235,19 @@ def _expected(state: State, request: LLMRequest, models: tuple[str, ...]) -> Usa
     return expected_usage(size, ratio=ratio, max_output_tokens=request.max_output_tokens)
 
 
-def _model_of(kernel: Kernel, request: LLMRequest, place: int) -> str:
-    """The name of the model that is asked first, as far as anybody says."""
-    if place and kernel.chain is not None:
-        return name_of(kernel.chain.service(place))
-    return request.model or name_of(kernel.llm)
+def _model_of(kernel: Kernel, request: LLMRequest, place: int, state: State) -> str:
+    """The name of the model that is asked first, as far as anybody says, or has said with a reply."""
+    service = kernel.chain.service(place) if place and kernel.chain is not None else kernel.llm
+    context = state.facts.context
+    replied = "" if context is None or place else context.replied_model
+    asked = "" if place else request.model
+    return asked or name_of(service) or kernel.answered.get(id(service), replied)
 
 
 def _refused(limit: MoneyLimit, asked: int) -> BudgetRefusedError:
-    return BudgetRefusedError(limit.name, limit=limit.limit, spent=limit.spent, held=limit.held, asked=asked)
+    return BudgetRefusedError(
+        limit.name, limit=limit.limit, spent=limit.spent, held=limit.held, asked=asked, shared=False
+    )
 
 
 def _paid(hold: CostReserved, usages: Iterable[Usage]) -> CostSettled:

@@ -42,11 +42,13 @@ from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
 
 if TYPE_CHECKING:
+    from ..core import unseen
     from ..ports.history import SessionHistory
     from ..ports.note_book import NoteBook, TodoList
     from . import past_sends, session_lists
     from .session_lists import Draft, Written
 else:
+    unseen = Late("loopwright.core.unseen")
     past_sends = Late("loopwright.engine.past_sends")
     session_lists = Late("loopwright.engine.session_lists")
 
@@ -319,8 +321,13 @@ class ToolRun:
         data: Any = None
         if isinstance(value, ToolHandlerResult):
             status, value, data = "finished" if value.ok else "failed", value.content, value.data
+        content = as_content(value)
+        if not isinstance(content, str):
+            # The call was made: what came of it stays, and the model learns that a part of it is missing.
+            content, is_whole = unseen.usable(content)
+            status = status if is_whole else "failed"
         try:
-            await self.answer(status, as_content(value), data=data, also=written, works=works)
+            await self.answer(status, content, data=data, also=written, works=works)
         except OnCommitError as error:
             await self._failed(error, last=True)
         else:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from loopwright.context import PromptFiles, SkillLibrary
 from loopwright.context.agents_md import MAX_AGENTS_BYTES, read_agents_files, repository_root
 from loopwright.core.prompt_assembly import RepositoryFile
+from loopwright.model.errors import ConfigError
 from loopwright.ports.prompt_source import PromptSections, PromptSource
 
 
@@ -126,3 +128,13 @@ def test_a_prompts_files_are_read_anew_each_time_and_unchanged_ones_give_the_sam
     (repository / "AGENTS.md").write_text("Use spaces.")
     assert "spaces" in source.sections().repository
     assert PromptFiles().sections() == PromptSections()
+
+
+def test_skills_may_be_named_by_their_folder_and_what_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pdf").mkdir()
+    (tmp_path / "pdf" / "SKILL.md").write_text("---\ndescription: Reads PDFs.\n---\nRun it.")
+    for given in (tmp_path, str(tmp_path)):
+        assert PromptFiles(skills=given).sections() == PromptFiles(skills=SkillLibrary(tmp_path)).sections()
+    for wrong in (5, SkillLibrary, ["skills"]):
+        with pytest.raises(ConfigError, match="skills must be a SkillLibrary or the path of a folder"):
+            PromptFiles(skills=cast("Any", wrong))
