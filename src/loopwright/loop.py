@@ -421,7 +421,8 @@ class StatefulAgentLoop(SessionReading):
     async def new_epoch(self, session_id: str, *, reason: str = "asked for") -> bool:
         """Takes instructions, tools and files as they are now for the session's next requests; the provider's cache breaks.
 
-        False when there is nothing to freeze. Raises: `SessionPendingError` while a send is open.
+        False when there is nothing to freeze. `reason`: for people, at most 200 characters.
+        Raises: `SessionPendingError` while a send is open, `ConfigError` for a longer reason.
         """
         with self._counted():
             return await self._admission.in_turn(session_id, lambda turn: epochs.asked_for(turn, reason))

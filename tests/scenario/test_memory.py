@@ -138,6 +138,7 @@ async def _hangs_and_does_not_let_go(*_: Any) -> Any:
 BAD: dict[str, tuple[Recall, str]] = {
     "raises": (_raises(OSError("no such index")), "OSError"),
     "ends the process": (_raises(SystemExit(3)), "RuntimeError"),
+    "ends its own coroutine": (_raises(GeneratorExit()), "RuntimeError"),
     "cancels itself": (_raises(asyncio.CancelledError()), "RuntimeError"),
     "hangs": (_hangs, "TimeoutError"),
     "does not let go": (_hangs_and_does_not_let_go, "TimeoutError"),
@@ -274,7 +275,7 @@ async def test_a_send_never_waits_for_what_is_remembered_and_closing_does(stage:
     assert done == [True]
 
 
-@pytest.mark.parametrize("error", [OSError("disk"), SystemExit(1), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [OSError("disk"), SystemExit(1), GeneratorExit(), asyncio.CancelledError()])
 async def test_what_cannot_be_remembered_is_an_event_and_the_session_goes_on(
     stage: Stage, error: BaseException
 ) -> None:

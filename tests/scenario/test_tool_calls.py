@@ -84,19 +84,22 @@ async def test_a_handler_that_raises_is_called_once_and_the_model_is_told(
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_a_handler_that_wants_to_end_the_process_only_fails(stage: Stage, is_async: bool) -> None:
+@pytest.mark.parametrize("leaving", [SystemExit(3), GeneratorExit()], ids=repr)
+async def test_a_handler_that_wants_to_end_the_process_only_fails(
+    stage: Stage, is_async: bool, leaving: BaseException
+) -> None:
     if is_async:
 
         @tool(name="leave")
         async def leave() -> str:
             """Leave."""
-            raise SystemExit(3)
+            raise leaving
     else:
 
         @tool(name="leave")
         def leave() -> str:
             """Leave."""
-            raise SystemExit(3)
+            raise leaving
 
     assert (await result_of_call(stage, leave)).status == "failed"
 

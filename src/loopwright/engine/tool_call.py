@@ -7,6 +7,7 @@ Read next: `tool_batch.py`.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ from ..ports.store import RunInside
 from ..ports.tool import InputNeeded, OutputSlice, Reconcile, ToolDefinition, ToolHandlerResult, UnknownOutcome
 from ..ports.transaction_work import OnCommit, TransactionHost
 from ..prompts import prompt
+from .leaving import LEAVING, refused
 from .outputs import kept_data, read_slice, within_limit
 from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
@@ -297,14 +299,15 @@ class ToolRun:
     async def _call(self, tool: ToolDefinition, context: HandlerContext) -> Any:
         handler = tool.handler
         assert handler is not None
+        task = asyncio.current_task()
         try:
             if not tool.is_async:
                 self.threaded = True
                 return await in_thread(lambda: handler(self.arguments, context))
             value = handler(self.arguments, context)
             return await value if inspect.isawaitable(value) else value
-        except SystemExit as leaving:
-            raise RuntimeError(f"the handler tried to end the process ({leaving})") from leaving
+        except LEAVING as leaving:
+            raise refused(leaving, "the handler", task) from leaving
 
     async def _returned(self, value: Any, works: tuple[OnCommit, ...] = (), written: tuple[Written, ...] = ()) -> None:
         if isinstance(value, InputNeeded):
