@@ -22,7 +22,7 @@ from ..model.records import AttemptFailed, SendStarted
 from ..model.usage import NO_USAGE, Usage
 from ..ports.ledger import BudgetAccount, Ledger
 from ..ports.prices import Prices
-from ..ports.store import Head, SessionQuery, StoredRecord
+from ..ports.store import Head, SessionQuery
 from ..ports.store_admin import SessionStore
 from .journal_lines import record_of
 
@@ -155,7 +155,7 @@ async def _calls_of(store: SessionStore, head: Head) -> AsyncIterator[PaidCall |
             yield None
             return
         for row in rows:
-            if not _may_say_something(row):
+            if row.kind not in LOOKED_AT and not _may_hold_usage(row.body):
                 continue
             record = record_of(row)
             if isinstance(record, SendStarted):
@@ -179,9 +179,9 @@ async def _calls_of(store: SessionStore, head: Head) -> AsyncIterator[PaidCall |
         position = rows[-1].position + 1
 
 
-def _may_say_something(row: StoredRecord) -> bool:
-    body: object = row.body  # SQLite keeps what somebody puts there
-    return row.kind in LOOKED_AT or not isinstance(body, bytes) or is_sealed(body) or _HOLDS_USAGE in body
+def _may_hold_usage(body: object) -> bool:
+    """False where decoding would be for nothing; SQLite keeps also what is no bytes."""
+    return not isinstance(body, bytes) or is_sealed(body) or _HOLDS_USAGE in body
 
 
 def time_of(at: object) -> float:

@@ -87,7 +87,8 @@ def odd_figure(usage: object) -> str:
     """
     if not isinstance(usage, Usage):
         return "usage"
-    if type(usage.estimated) is not bool:  # hosts' services are not always type-checked
+    estimated: object = usage.estimated  # hosts' services are not always type-checked
+    if type(estimated) is not bool:
         return "estimated"
     for name in _COUNTS:
         value = getattr(usage, name)
