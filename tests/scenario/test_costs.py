@@ -187,11 +187,11 @@ async def test_a_cost_that_cannot_be_is_counted_as_unpriced_where_nobody_knows_a
     [
         Usage(2**63, 1, calls=1),
         Usage(-5, 100, calls=1),
-        Usage("20", 1),
+        Usage("20", 1),  # type: ignore[arg-type]
         Usage(1, 1, calls=True),
-        Usage(1, 1, 0.5),
+        Usage(1, 1, 0.5),  # type: ignore[arg-type]
         None,
-    ],  # type: ignore[arg-type]
+    ],
     ids=repr,
 )
 async def test_tokens_that_cannot_be_are_estimated_and_the_reply_is_kept(stage: Stage, given: Any) -> None:
