@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from loopwright import StatefulAgentLoop, create_default_tool_registry
-from loopwright.context import SkillLibrary
+from loopwright.context import PromptFiles, SkillLibrary
 from loopwright.testing import ScriptedLLM, calls
 
 SKILL = """\
@@ -26,16 +26,15 @@ def written(folder: Path) -> SkillLibrary:
 
 
 async def main(library: SkillLibrary) -> None:
-    for skill in library.skills():
-        print(f"{skill.name}: {skill.description}")
-
     steps = [
         calls(("load_skill", {"name": "greeting"})),
         lambda request: f"I read: {request.messages[-1].content.splitlines()[-1]} Hello Ann, Ann!",
     ]
-    tools = create_default_tool_registry("explore", workspace=".", skills=library)
-    async with StatefulAgentLoop(llm=ScriptedLLM(steps), dsn="skills.db", tools=tools) as loop:
+    model, prompt = ScriptedLLM(steps), PromptFiles(skills=library)  # the list of skills, in the instructions
+    tools = create_default_tool_registry("explore", workspace=".", skills=library)  # load_skill
+    async with StatefulAgentLoop(llm=model, dsn="skills.db", tools=tools, prompt_source=prompt) as loop:
         result = await loop.send("Greet Ann.")
+        print("the model was told:", model.requests[0].system_prompt.splitlines()[-1])
         print(result.status, "|", result.final_text)
 
 

@@ -49,7 +49,7 @@ SAYS = {
     "quickstart": ["completed | How is the weather in Porto?"],
     "shared_budget": ["5 pages | 15 x budget_exceeded: budget.refused", "spent $0.0251, held $0.0000"],
     "skills": [
-        "greeting: How we greet people. Use it before you greet anybody.",
+        "the model was told: - greeting: How we greet people. Use it before you greet anybody.",
         "completed | I read: Always say the name twice. Hello Ann, Ann!",
     ],
     "streaming_events": ["Let me add.", "-> add({'a': 2, 'b': 40})\n<- 42", "It is 42.", "completed after 2 rounds"],

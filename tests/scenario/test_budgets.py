@@ -122,6 +122,27 @@ async def test_a_call_for_which_too_little_is_left_is_not_made_and_the_session_s
     assert list(await loop.store.check()) == []
 
 
+async def test_a_service_that_names_its_model_with_replies_only_is_bounded_from_its_second_call_on(
+    stage: Stage,
+) -> None:
+    class Nameless:
+        calls = 0
+
+        async def complete(self, _: LLMRequest) -> LLMResponse:
+            self.calls += 1
+            return reply()
+
+        async def aclose(self) -> None:
+            return
+
+    service = Nameless()
+    loop = bounded(stage, llm=service, session_cost_budget_usd=1.5 * CALL / 1e9)
+    first = await loop.send("hi")
+    assert (first.status, first.usage.nanodollars) == ("completed", CALL)
+    second = await loop.send("more", session_id=first.session_id)
+    assert (second.error_code, service.calls) == ("budget.refused", 1)
+
+
 async def test_a_refusal_in_the_middle_keeps_what_was_said_and_done(stage: Stage) -> None:
     loop = bounded(stage, looks(), tools=[look], cost_budgets={"team": 1.5 * CALL / 1e9})
     result = await loop.send("go")

@@ -119,6 +119,11 @@ async def test_a_service_that_knows_its_own_cost_is_believed(stage: Stage) -> No
     assert (await loop.send("hi")).usage.nanodollars == 7
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
 class Odd:
     """A price list that a host got wrong."""
 
@@ -126,14 +131,27 @@ class Odd:
         self.answer = answer
 
     def cost(self, usage: Usage, *, model: str, provider: str | None, at: float) -> Any:
-        if isinstance(self.answer, Exception):
+        if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
 
 
-@pytest.mark.parametrize(
-    "answer", [RuntimeError("no"), -1, 0.5, "1", True, 2**63, 10**5000, -(10**5000)], ids=lambda one: type(one).__name__
-)
+BAD_PRICES: list[Any] = [
+    RuntimeError("no"),
+    Unspeakable(),
+    SystemExit(1),
+    GeneratorExit(),
+    -1,
+    0.5,
+    "1",
+    True,
+    2**63,
+    10**5000,
+    -(10**5000),
+]
+
+
+@pytest.mark.parametrize("answer", BAD_PRICES, ids=lambda one: type(one).__name__)
 async def test_a_price_list_that_fails_or_answers_nonsense_fails_no_run(stage: Stage, answer: Any) -> None:
     result = await stage.loop(reply(), prices=Odd(answer)).send("hi")
     assert (result.status, result.usage.unpriced_calls, result.usage.nanodollars) == ("completed", 1, 0)

@@ -12,6 +12,7 @@ from ..model.context_records import (
     CostSettled,
     FoldFailed,
     FoldMade,
+    FoldTrigger,
     NoteWritten,
     PromptEpochStarted,
     SendProjected,
@@ -20,6 +21,13 @@ from ..model.context_records import (
 )
 
 NANODOLLARS = 1_000_000_000
+
+FOLD_REASONS: dict[FoldTrigger, str] = {
+    "ratio": "near its budget",
+    "budget": "over its budget",
+    "overflow": "too long for the provider",
+    "asked": "asked for by the host",
+}
 
 
 def context_words(record: ContextRecord) -> str:
@@ -32,7 +40,7 @@ def context_words(record: ContextRecord) -> str:
         case FoldMade():
             more = f" and its first {record.rounds} replies" if record.rounds else ""
             size = f"{record.tokens_before} → {record.tokens_after} tokens"
-            return f"everything before #{record.through}{more} is one note; {size}; {record.trigger}"
+            return f"everything before #{record.through}{more} is one note; {size}; {FOLD_REASONS[record.trigger]}"
         case FoldFailed():
             return f"{record.error_code}: {record.message}"
         case NoteWritten():

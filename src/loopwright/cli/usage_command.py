@@ -120,6 +120,7 @@ def group_json(group: UsageGroup, report: UsageReport) -> dict[str, Any]:
     used = group.usage
     return {
         **({} if group is report.total else {"key": group.key}),
+        **({"title": group.title} if group.title else {}),
         "calls": used.calls,
         "failed_calls": group.failed,
         "input_tokens": used.input_tokens,

@@ -16,7 +16,8 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from ..model.codec import is_sealed
+from ..model.codec import is_sealed, is_sealed_title
+from ..model.context_records import FoldFailed, FoldMade
 from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
 from ..model.records import AttemptFailed, SendStarted
 from ..model.usage import NO_USAGE, Usage
@@ -30,6 +31,9 @@ Grouping: TypeAlias = Literal["session", "model", "day", "agent", "send"]
 
 UNNAMED: Final = "(not named)"
 """The model of calls of which no one said it."""
+
+FOLDS: Final = "(folds)"
+"""The model of calls of a fold of which no one said it, such as all of one that failed."""
 
 UNDATED: Final = "(no date)"
 """The day of calls whose stored time is no time."""
@@ -53,12 +57,16 @@ class PaidCall(Struct, frozen=True, kw_only=True):
     model: str
     usage: Usage
     failed: bool
+    fold: bool = False
+    """It was made for a note, not for a reply."""
 
 
 class UsageGroup(Struct, kw_only=True):
     """A row of the report: what several calls used together."""
 
     key: str
+    title: str = ""
+    """Of the session, in a report by session."""
     usage: Usage = NO_USAGE
     failed: int = 0
     """Calls that gave nothing."""
@@ -120,7 +128,8 @@ async def usage_report(store: SessionStore, wanted: Wanted) -> UsageReport:
                 unreadable += 1
             elif not call.at < wanted.since:  # nobody knows it of a call without a time, which is not lost for that
                 one = _row(call, wanted)
-                groups.setdefault(one.key, UsageGroup(key=one.key)).add(one)
+                title = _title(head) if wanted.by == "session" else ""
+                groups.setdefault(one.key, UsageGroup(key=one.key, title=title)).add(one)
                 total.add(one)
     accounts, left_out = ([], 0) if wanted.session_id is not None else await _accounts(store)
     return UsageReport(
@@ -172,7 +181,8 @@ async def _calls_of(store: SessionStore, head: Head) -> AsyncIterator[PaidCall |
                     at=time_of(row.at),
                     model=str(getattr(record, "model", "") or ""),
                     usage=usage,
-                    failed=isinstance(record, AttemptFailed),
+                    failed=isinstance(record, AttemptFailed | FoldFailed),
+                    fold=isinstance(record, FoldMade | FoldFailed),
                 )
         if len(rows) < _PAGE:
             return
@@ -198,12 +208,16 @@ def _row(call: PaidCall, wanted: Wanted) -> UsageGroup:
     return row
 
 
+def _title(head: Head) -> str:
+    return "(encrypted)" if is_sealed_title(head.title) else str(head.title or "")
+
+
 def _key(call: PaidCall, by: Grouping) -> str:
     match by:
         case "session":
             return str(call.session_id)
         case "model":
-            return call.model or UNNAMED
+            return call.model or (FOLDS if call.fold else UNNAMED)
         case "agent":
             return str(call.agent)
         case "send":

@@ -1,7 +1,7 @@
 """What stands around the window: representations, folds, skills, files of a repository, memories; loaded when used.
 
 Owns: implementers of the ports that shape what a model sees, and the public names of `loopwright.context`, resolved on
-first use. Must not know: the engine, stores, tools.
+first use, with those of notes. Must not know: the engine, stores, tools.
 Read next: `summary_fold.py`, `skills.py`, `prompt_files.py`, `store_memory.py`.
 """
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..core.prompt_assembly import SystemPromptBuilder
+    from ..model.notes import Note, NotesPolicy
     from .agentic_fold import AgenticFold
     from .projected import ProjectedRepresentation
     from .prompt_files import PromptFiles
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _HOME = {
     "AgenticFold": ".agentic_fold",
     "LLMSummaryFold": ".summary_fold",
+    "Note": "..model.notes",
+    "NotesPolicy": "..model.notes",
     "ProjectedRepresentation": ".projected",
     "PromptFiles": ".prompt_files",
     "SkillLibrary": ".skills",
@@ -34,6 +37,8 @@ _HOME = {
 __all__ = [
     "AgenticFold",
     "LLMSummaryFold",
+    "Note",
+    "NotesPolicy",
     "ProjectedRepresentation",
     "PromptFiles",
     "SkillLibrary",

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ..late import Late
 from ..model.context_records import FoldTrigger
 from ..model.messages import AssistantMessage, UserMessage
+from .context_state import ContextFacts, wait_after
 from .decide import FoldPolicy
 from .estimate import message_tokens, text_tokens
 from .state import State
@@ -45,6 +46,12 @@ POINTER = 100
 """Tokens of what is said about the rest of a result, estimated."""
 LEAST_SHOWN = POINTER + 25
 """Tokens of a result that are shown, however many there are."""
+
+
+LEAST_NOTE = 125
+"""Tokens of the frame of a note and of the shortest text that is kept in it."""
+HARD_WAIT = 4
+"""Replies after which a fold is tried again at the latest, where the next request would be over the budget."""
 
 
 class FoldPlan(Struct, frozen=True, kw_only=True):
@@ -91,7 +98,7 @@ def due(state: State, policy: FoldPolicy, budget: int, *, hard: bool) -> FoldPla
     `hard`: only one without which the next request would be over the budget.
     """
     context = state.facts.context
-    if context is not None and context.fold_wait > 0:
+    if context is not None and context.fold_wait > 0 and not (hard and _waited(context) >= HARD_WAIT):
         return None
     now = request_tokens(state, reserved_tokens(state, policy, budget))
     budget = _sure(state, budget)
@@ -127,6 +134,13 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
     first = at_once
     if first == 0 and rounds == 0:
         return None
+    if trigger in ("budget", "ratio"):
+        old = 0 if state.note is None else message_tokens(state.note)
+        gone = old + sum(shown_tokens(state, place) for place in range(first))
+        gone += _size_of_rounds(state, rounds)
+        if gone <= LEAST_NOTE:
+            return None  # the note would be as long as what it stands for
+        note_tokens = min(note_tokens, gone - 1)
     return FoldPlan(
         through=state.spans[first][0],
         after=0 if state.facts.context is None else state.facts.context.through,
@@ -137,6 +151,11 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
     )
 
 
+def _waited(context: ContextFacts) -> int:
+    """Replies since the last fold that failed."""
+    return wait_after(context.fold_failures) - context.fold_wait
+
+
 def _sure(state: State, budget: int) -> int:
     """What of the budget may be used by what is only expected to be so large."""
     context = state.facts.context
@@ -144,11 +163,14 @@ def _sure(state: State, budget: int) -> int:
 
 
 def _at_once(state: State, first: int, most: int) -> int:
-    """How many of the `first` oldest sends one fold takes, `most` tokens of their own words together; at least one."""
+    """How many of the `first` oldest sends one fold takes, `most` tokens of their own words together.
+
+    At least one, and more than fits into a note anyway: else a large send behind a small one would never go.
+    """
     size = 0
     for place in range(first):
-        size += tokens_of(send_messages(state, place))
-        if size > most and place:
+        before, size = size, size + tokens_of(send_messages(state, place))
+        if size > most and before > LEAST_NOTE:
             return place
     return first
 
@@ -170,6 +192,17 @@ def _rounds_to_go(state: State, room: int, most: int) -> int:
     while gone < len(sizes) - 1 and said + sum(sizes[gone:]) > room and (not gone or sum(sizes[: gone + 1]) <= most):
         gone += 1
     return gone
+
+
+def _size_of_rounds(state: State, rounds: int) -> int:
+    """Estimated size of the newest send's first replies, with their results."""
+    size = replies = 0
+    for message in send_messages(state, len(state.spans) - 1) if rounds else ():
+        replies += isinstance(message, AssistantMessage)
+        if replies > rounds:
+            break
+        size += message_tokens(message) if replies and not isinstance(message, UserMessage) else 0
+    return size
 
 
 def shown_characters(state: State, text: str, limit: int) -> int:

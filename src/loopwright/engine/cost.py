@@ -8,14 +8,17 @@ Read next: `ports/prices.py`, `core/pricing.py`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import msgspec
 from msgspec import Struct
 
+from ..core.calls import text_of
 from ..model.event_types import AgentEventType
 from ..model.usage import MOST_OF_ONE_CALL, NO_USAGE, Usage
 from .kernel import Kernel
+from .leaving import LEAVING
 from .model_chain import provider_of
 
 _log = logging.getLogger("loopwright.prices")
@@ -88,8 +91,8 @@ def looked_up(kernel: Kernel, usage: Usage, model: PricedModel) -> tuple[int | N
                 return cost, ""
             if cost is not None:
                 why = f": the price list answered {cost!r}, which is no whole number of nanodollars"
-        except Exception as error:  # noqa: BLE001 - a price list is host code and fails no run
-            why = f": the price list raised {type(error).__name__}: {error}"
+        except (Exception, *LEAVING, asyncio.CancelledError) as error:  # noqa: BLE001 - host code fails no run
+            why = f": the price list raised {type(error).__name__}: {text_of(error)[:500]}"
     return None, why
 
 

@@ -48,7 +48,7 @@ async def within_budgets(run: RunContext, request: LLMRequest, ask: Callable[[],
     Raises what `ask` and the store raise; the reservation is then settled by the commit that ends the send or takes it over.
     """
     journal = run.journal
-    models = _models_of(run.kernel, request, run.model_place)
+    models = _models_of(run.kernel, request, run.model_place, journal.state)
     try:
         hold = await _reserved(journal, run.kernel, request, models, round_index=run.round)
     except BudgetRefusedError as error:
@@ -124,7 +124,8 @@ class Purse:
             raise CancellationRequested(token.reason or "the fold is over")
 
     async def _hold(self, journal: Journal, kernel: Kernel, request: LLMRequest) -> CostReserved | None:
-        return await _reserved(journal, kernel, request, _models_of(kernel, request, 0), opening=self._opening)
+        models = _models_of(kernel, request, 0, journal.state)
+        return await _reserved(journal, kernel, request, models, opening=self._opening)
 
     async def _hold_beside(self, actor: Actor, kernel: Kernel, request: LLMRequest) -> CostReserved | None:
         journal = Journal(self._kernel, actor)
@@ -137,7 +138,7 @@ class Purse:
             actor.beside.add(hold.hold_id)
             self._opening(hold)
 
-        models = _models_of(kernel, request, 0)
+        models = _models_of(kernel, request, 0, journal.state)
         return await _reserved(journal, kernel, request, models, opening=opening, release=True)
 
     def _opening(self, hold: CostReserved) -> None:
@@ -245,17 +246,22 @@ def _expected(state: State, request: LLMRequest, size: int, model: PricedModel) 
     return expected_usage(size, ratio=ratio, max_output_tokens=request.max_output_tokens)
 
 
-def _models_of(kernel: Kernel, request: LLMRequest, place: int) -> list[PricedModel]:
-    """The model that is asked first, as far as anybody says, and those that may follow when it gives up."""
+def _models_of(kernel: Kernel, request: LLMRequest, place: int, state: State) -> list[PricedModel]:
+    """The model that is asked first, as far as anybody says or has said with a reply, and those that may follow it."""
     chain = kernel.chain
     service = kernel.llm if chain is None or not place else chain.service(place)
-    name = name_of(service) if place else request.model or name_of(service)
+    context = state.facts.context
+    replied = "" if context is None or place else context.replied_model
+    asked = "" if place else request.model
+    name = asked or name_of(service) or kernel.answered.get(id(service), replied)
     later = [] if chain is None else chain.later(place)
     return [PricedModel((name,), provider_of(service)), *[PricedModel((other,), tag) for other, tag in later]]
 
 
 def _refused(limit: MoneyLimit, asked: int) -> BudgetRefusedError:
-    return BudgetRefusedError(limit.name, limit=limit.limit, spent=limit.spent, held=limit.held, asked=asked)
+    return BudgetRefusedError(
+        limit.name, limit=limit.limit, spent=limit.spent, held=limit.held, asked=asked, shared=False
+    )
 
 
 def _paid(hold: CostReserved, usages: Iterable[Usage]) -> CostSettled:

@@ -87,8 +87,8 @@ def odd_figure(usage: object) -> str:
     """
     if not isinstance(usage, Usage):
         return "usage"
-    estimated: object = usage.estimated  # hosts' services are not always type-checked
-    if type(estimated) is not bool:
+    given: object = usage.estimated  # hosts' services are not always type-checked
+    if given is not True and given is not False:
         return "estimated"
     for name in _COUNTS:
         value = getattr(usage, name)

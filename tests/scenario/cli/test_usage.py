@@ -202,9 +202,12 @@ def test_damaged_rows_are_counted_and_said_and_never_end_the_report(
     assert used("usage", *words).code == 0
 
 
-@pytest.mark.parametrize("what", ["updated_at = 'x'", "agent_name = x'00ff'", "agent_name = 7"])
+@pytest.mark.parametrize(
+    "what", ["updated_at = 'x'", "agent_name = x'00ff'", "agent_name = 7", "title = 7", "title = x'00ff'"]
+)
 def test_odd_values_of_a_session_leave_nothing_out(used: CommandLine, what: str) -> None:
     damaged(used, f"UPDATE lw_sessions SET {what}")
+    assert used("usage", "--by", "session").code == 0
     done = used("usage", "--by", "agent", "--since", "9999d", "--json")
     assert (done.code, done.json["unreadable"], done.json["total"]["calls"]) == (0, 0, 5)
 
@@ -298,6 +301,52 @@ def test_a_narrow_terminal_loses_figures_before_names_and_money() -> None:
     assert "~100,000,000" in table_lines(report(9), 200)[-2].plain
     assert "~100M" in table_lines(report(9), 70)[-2].plain
     assert table_lines(report(9), 20)[0].plain.split() == ["model", "cost"]
+
+
+NAMES = ["claude-sonnet-4-5-20250929", "gemini-2.5-flash-preview-09-2025"]
+
+
+@pytest.mark.parametrize("width, left", [(60, set[str]()), (80, {"calls", "input", "output"})])
+def test_names_of_models_and_money_stay_whole_and_reasoning_and_cached_go_first(width: int, left: set[str]) -> None:
+    used = Usage(123_456, 12_345, 100_000, 0, 10_000, 10, nanodollars=1_234_567_890)
+    rows = [UsageGroup(key=name, usage=used, computed=2_345_678_901) for name in NAMES]
+    shown = report(0, groups=rows, total=UsageGroup(key="total", usage=used), with_prices=True)
+    lines = [line.plain for line in table_lines(shown, width)]
+    assert [line.split()[0] for line in lines[1:-1]] == NAMES
+    assert all("$1.23" in line and "$2.35" in line for line in lines[1:-1])
+    assert "reasoning" not in lines[0].split()
+    assert left <= set(lines[0].split())
+    bars = [line.plain for line in bar_lines(shown, width, blocks=True)]
+    assert [line.split()[0] for line in bars[1:]] == NAMES
+    assert max(map(cell_len, lines + bars)) <= width
+
+
+def test_keys_of_budgets_and_money_stay_whole_before_what_is_held() -> None:
+    key = "customers/a-company-with-a-name/2026-11/research"
+    lines = [line.plain for line in budget_lines([BudgetAccount(key, 12_340_000_000, 10_000_000, 2)], 60)]
+    assert (lines[0].split(), lines[1].split()) == (["budget", "spent"], [key, "$12.3400"])
+    assert budget_lines([BudgetAccount(key, 12_340_000_000, 10_000_000, 2)], 80)[1].plain.split()[0] == key
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_titles_of_sessions_stand_at_the_end_where_there_is_room(width: int) -> None:
+    used = Usage(123_456, 12_345, 100_000, 0, 10_000, 10, nanodollars=1_234_567_890)
+    ids = ["sess_" + letter * 24 for letter in "ab"]
+    titles = ["日本語のタイトルはとても長いので切られます" * 3, "a short one"]
+    rows = [UsageGroup(key=one, title=title, usage=used, last=MIDDAY) for one, title in zip(ids, titles, strict=True)]
+    shown = report(0, by="session", groups=rows, total=UsageGroup(key="total", usage=used))
+    lines = [line.plain for line in table_lines(shown, width)]
+    assert [line.split()[0] for line in lines[1:-1]] == ids
+    assert max(map(cell_len, lines)) <= width
+    has_room = width > 60
+    assert ("title" in lines[0], "日本語" in lines[1], "a short one" in lines[2]) == (has_room, has_room, has_room)
+    assert ("reasoning" in lines[0]) == (width > 100)
+
+
+def test_a_report_by_session_knows_titles(without_model: CommandLine) -> None:
+    assert without_model("run", "hello   there", "--model", "echo:").code == 0
+    assert without_model("usage", "--by", "session", "--json").json["groups"][0]["title"] == "hello there"
+    assert without_model.process("usage", "--by", "session").out.splitlines()[1].endswith("  hello there")
 
 
 def test_many_groups_share_a_last_line_and_nothing_is_lost() -> None:

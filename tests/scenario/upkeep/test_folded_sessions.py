@@ -97,6 +97,7 @@ async def test_a_transcript_shows_the_whole_conversation_and_where_it_was_folded
     ]
     (mark,) = [line for line in shown if line.label == "folded"]
     assert f"everything before #{newest} is one note" in mark.text
+    assert mark.text.endswith("; asked for by the host")
 
 
 async def test_what_a_deleted_base_had_folded_is_found_from_its_fork(stage: Stage) -> None:
