@@ -209,7 +209,7 @@ def _row(call: PaidCall, wanted: Wanted) -> UsageGroup:
 
 
 def _title(head: Head) -> str:
-    return "(encrypted)" if is_sealed_title(head.title) else head.title
+    return "(encrypted)" if is_sealed_title(head.title) else str(head.title or "")
 
 
 def _key(call: PaidCall, by: Grouping) -> str:

@@ -202,9 +202,12 @@ def test_damaged_rows_are_counted_and_said_and_never_end_the_report(
     assert used("usage", *words).code == 0
 
 
-@pytest.mark.parametrize("what", ["updated_at = 'x'", "agent_name = x'00ff'", "agent_name = 7"])
+@pytest.mark.parametrize(
+    "what", ["updated_at = 'x'", "agent_name = x'00ff'", "agent_name = 7", "title = 7", "title = x'00ff'"]
+)
 def test_odd_values_of_a_session_leave_nothing_out(used: CommandLine, what: str) -> None:
     damaged(used, f"UPDATE lw_sessions SET {what}")
+    assert used("usage", "--by", "session").code == 0
     done = used("usage", "--by", "agent", "--since", "9999d", "--json")
     assert (done.code, done.json["unreadable"], done.json["total"]["calls"]) == (0, 0, 5)
 
