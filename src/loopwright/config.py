@@ -27,6 +27,9 @@ __all__ = ["AgentLoopConfig", "LLMRetryPolicy", "WorkerSettings"]
 LONGEST_KEY = 200
 """Characters of the key of a budget."""
 
+LEAST_CONTEXT = 500
+"""Tokens below which a context budget cannot hold a request: a note and the tools of recall alone take as much."""
+
 SHORTEST_KEY = 16
 """Bytes of a key for `hash_chain_key`."""
 
@@ -52,8 +55,9 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     run_token_budget: int | None = None
     """Tokens one send may use, checked between rounds; None is unlimited."""
     context_budget_tokens: int | None = None
-    """Tokens one request may hold, instructions, tools and tail included; older sends are folded into a note to stay
-    within. None: nothing is folded before a provider refuses the window as too long."""
+    """Tokens one request may hold, instructions, tools and tail included, from 500 on; older sends are folded into a note
+    to stay within. What people say is never cut, and in the newest send never folded: where that alone is more, a request
+    is over it. None: nothing is folded before a provider refuses the window as too long."""
     fold_timeout_s: float = 120.0
     """How long one fold may take."""
     notes: NotesPolicy | None = None
@@ -123,6 +127,9 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         problems = list(wrong.values())
         for names, rule, holds in _RANGES:
             problems += [f"{n} must be {rule}" for n in names if n not in wrong and not holds(getattr(self, n))]
+        room = self.context_budget_tokens
+        if "context_budget_tokens" not in wrong and room is not None and room < LEAST_CONTEXT:
+            problems.append(f"context_budget_tokens must be {LEAST_CONTEXT} or more, or None")
         if not self.agent_name:
             problems.append("agent_name must not be empty")
         key = self.hash_chain_key
@@ -197,7 +204,6 @@ _NOT_NEGATIVE = (
 _POSITIVE_OR_NONE = (
     "max_output_tokens",
     "run_token_budget",
-    "context_budget_tokens",
     "run_cost_budget_usd",
     "session_cost_budget_usd",
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from msgspec.structs import replace
 
@@ -79,22 +79,34 @@ def source_of_prices(prices: Prices | str | None, config: AgentLoopConfig) -> Pr
         return None
     if prices == "auto":
         return published_prices.PublishedPrices()
-    if isinstance(prices, str) or not callable(getattr(prices, "cost", None)):
-        raise ConfigError(f'prices must be "auto" or have cost(), as PriceTable has, not {prices!r}')
-    return prices
+    if (problem := lacking("prices", prices)) is not None:
+        raise ConfigError(problem)
+    return cast("Prices", prices)
 
 
 def _each(tools: Any) -> list[Any]:
     return list(tools)
 
 
-def names_of_tools(tools: Sequence[str] | ToolSource | None) -> tuple[str, ...] | None:
-    """The names that narrow the tools of a send; None when it has all of them, or a source of its own."""
+def names_of_tools(tools: Sequence[str] | ToolSource | None, known: ToolSource) -> tuple[str, ...] | None:
+    """The names that narrow the tools of a send; None when it has all of them, or a source of its own.
+
+    A name that is not `known` is passed over. Raises: `ConfigError` for what is no name, and when none is known.
+    """
     if tools is None or _is_registry(tools):
         return None
     if isinstance(tools, str):
         raise ConfigError(f"tools must be a list of names, not the text {tools!r}")
-    return tuple([str(name) for name in _each(tools)])
+    names = _each(tools)
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise ConfigError(
+            f"tools of a send must be names, or a registry that replaces the loop's; {wrong[0]!r} is no name"
+        )
+    if names and not set(names) & set(known.names()):
+        all_known = ", ".join(known.names()) or "none"
+        raise ConfigError(f"no tool is called {' or '.join(map(repr, names))}; this loop has: {all_known}")
+    return tuple(names)
 
 
 def replacing_source(tools: Sequence[str] | ToolSource | None) -> ToolSource | None:
@@ -164,38 +176,55 @@ def context_parts(**given: Any) -> ContextParts | None:
         return None
     given["memory"] = _providers(given.get("memory"))
     problems = [
-        f"{name}: {type(part).__name__} has no {member}"
+        problem
         for name, value in given.items()
         for part in (value if name == "memory" else (value,))
-        if part is not None
-        for member in _MEMBERS.get(name, ())
-        if not hasattr(part, member)
+        if part is not None and (problem := lacking(name, part)) is not None
     ]
     if problems:
         raise ConfigError(problems)
     return parts.ContextParts(**given)
 
 
-def _providers(memory: MemoryProvider | Sequence[MemoryProvider] | None) -> tuple[MemoryProvider, ...]:
+def _providers(memory: object) -> tuple[MemoryProvider, ...]:
     if memory is None:
         return ()
-    return tuple(memory) if isinstance(memory, Sequence) else (memory,)
+    # A text is a sequence, too, and none of providers: one problem, not one a letter.
+    is_one = not isinstance(memory, Sequence) or isinstance(memory, str | bytes)
+    return cast("tuple[MemoryProvider, ...]", (memory,) if is_one else tuple(_each(memory)))
 
 
-_MEMBERS = {
-    "representation": ("kind", "version", "project"),
-    "fold": ("fold_id", "keep_last_sends", "trigger_ratio", "summary_max_tokens", "fold"),
-    "memory": ("recall", "remember"),
-    "prompt_source": ("sections",),
-    "token_counter": ("count",),
+def lacking(name: str, part: object) -> str | None:
+    """What keeps `part` from being the loop's `name`, None when nothing does."""
+    wanted, members = _WANTED[name]
+    if isinstance(part, type):
+        return f"{name} must be an object, not the class: {part.__name__}(...) instead of {part.__name__}"
+    if isinstance(part, str | bytes | int | float):
+        return f"{name} must be {wanted}, not {part!r}"
+    missing = [member for member in members if not hasattr(part, member)]
+    if not missing:
+        return None
+    return f"{name} must be {wanted}; {type(part).__name__} has no {', no '.join(missing)}"
+
+
+_WANTED = {
+    "representation": ("a Representation such as ProjectedRepresentation()", ("kind", "version", "project")),
+    "fold": (
+        "a FoldStrategy such as LLMSummaryFold()",
+        ("fold_id", "keep_last_sends", "trigger_ratio", "summary_max_tokens", "fold"),
+    ),
+    "memory": ("a MemoryProvider such as StoreMemory(), or several", ("recall", "remember")),
+    "prompt_source": ("a PromptSource such as PromptFiles()", ("sections",)),
+    "token_counter": ("a TokenCounter such as TiktokenCounter()", ("count",)),
+    "prices": ('"auto" or a price list such as PriceTable({...})', ("cost",)),
 }
-"""What each part must have."""
+"""What each part is, and what it must have."""
 
 
 def chain_of_models(first: LLMService, others: Sequence[str | LLMService]) -> ModelChain:
     """The models in their order. Raises: `ConfigError` for a model string that cannot be opened."""
-    if isinstance(others, str):
-        raise ConfigError("fallbacks must be a list of models, not one text")
+    if isinstance(others, str) or not isinstance(others, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"fallbacks must be a list of models, not {_named(others)}")
     chain: list[LLMService | model_chain.ClosedModel] = []
     for other in others:
         if not isinstance(other, str):
@@ -208,6 +237,14 @@ def chain_of_models(first: LLMService, others: Sequence[str | LLMService]) -> Mo
 
 
 def _usable(service: LLMService) -> LLMService:
-    if not (hasattr(service, "complete") or hasattr(service, "stream")):
-        raise ConfigError("fallbacks must be 'provider:model' or objects with complete() or stream()")
+    if isinstance(service, type) or not (hasattr(service, "complete") or hasattr(service, "stream")):
+        raise ConfigError(
+            f"fallbacks must be 'provider:model' or objects with complete() or stream(), not {_named(service)}"
+        )
     return service
+
+
+def _named(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return f"the text {value!r}" if isinstance(value, str) else f"an object of type {type(value).__name__}"

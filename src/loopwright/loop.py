@@ -126,6 +126,8 @@ class StatefulAgentLoop(SessionReading):
             raise ConfigError("pass dsn or store, not both")
         self._owned_store = store is None
         self._owned_llm = isinstance(llm, str)
+        if isinstance(llm, type):
+            raise ConfigError(f"llm must be an object, not the class: {llm.__name__}(...)")
         if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
             raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
         service = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
@@ -263,7 +265,7 @@ class StatefulAgentLoop(SessionReading):
             check_limits(max_rounds, run_token_budget, max_output_tokens)
             options = SendOptions(
                 send_id=send_id,
-                tools=forms.names_of_tools(tools),
+                tools=forms.names_of_tools(tools, self._kernel.tools),
                 registry=forms.replacing_source(tools),
                 system_prompt=system_prompt,
                 max_rounds=max_rounds,
@@ -419,7 +421,8 @@ class StatefulAgentLoop(SessionReading):
     async def new_epoch(self, session_id: str, *, reason: str = "asked for") -> bool:
         """Takes instructions, tools and files as they are now for the session's next requests; the provider's cache breaks.
 
-        False when there is nothing to freeze. Raises: `SessionPendingError` while a send is open.
+        False when there is nothing to freeze. `reason`: for people, at most 200 characters.
+        Raises: `SessionPendingError` while a send is open, `ConfigError` for a longer reason.
         """
         with self._counted():
             return await self._admission.in_turn(session_id, lambda turn: epochs.asked_for(turn, reason))

@@ -64,9 +64,11 @@ class SessionReading:
         )
 
     async def resolve_system_prompt(self, *, session_id: str | None = None) -> str | None:
-        """The instructions that the next send shows the model, byte for byte, if it overrides nothing; None when there are none.
+        """The instructions that the next send begins with, byte for byte, if it overrides nothing; None when there are none.
 
         Without `session_id`: those of a new session. Files are read as the send would read them; nothing is stored.
+        A fold is not foreseen: one that is committed after this call starts an epoch, for which the files are read anew, so
+        from then on the model sees them as they are by that time.
         """
         self._check_open()
         state = states.State() if session_id is None else await inspection.read_state(self._kernel.store, session_id)

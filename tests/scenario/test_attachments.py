@@ -30,6 +30,7 @@ from loopwright.engine.actor import ACTORS
 from loopwright.engine.hooks import AgentHooks
 from loopwright.model.call_errors import MessageTooLargeError
 from loopwright.model.codec import encode
+from loopwright.model.errors import InvalidMessageError
 from loopwright.ports.hook import LLMBeforeContext, MessageContext
 from loopwright.ports.store import SessionQuery
 from loopwright.ports.store_admin import SessionStore
@@ -124,6 +125,27 @@ async def test_pictures_of_tools_and_hosts_are_kept_the_same_way(stage: Stage) -
     assert pictures(shown(loop)) == [BYTES, b"tiny", BYTES]
     assert await records_of(loop, done.session_id) < 4000
     assert len((await loop.store.inventory(done.session_id)).artifacts) == 1
+
+
+@pytest.mark.parametrize("part", [ImagePart(), FilePart(data=b"x", artifact_id="art_1")])
+async def test_a_host_cannot_submit_a_part_that_names_nothing_and_the_call_stays_open(stage: Stage, part: Any) -> None:
+    host = ToolDefinition(name="scan", description="Scans.", parameters={"type": "object", "properties": {}})
+    loop = stage.loop(calls(("scan", {})), "seen", tools=[host])
+    waiting = await loop.send("go")
+    call_id = waiting.pending_tool_calls[0].id
+    with pytest.raises(InvalidMessageError, match="needs exactly one of data, url and artifact_id"):
+        await loop.submit_tool_results(waiting.session_id, {call_id: [part]})
+    done = await loop.submit_tool_results(waiting.session_id, {call_id: PICTURE})
+    assert (done.status, pictures(shown(loop))) == ("completed", [BYTES])
+
+
+async def test_a_list_of_parts_is_one_message_of_the_user(stage: Stage) -> None:
+    loop = stage.loop("one", "two")
+    sid = (await loop.send([TextPart("look"), PICTURE])).session_id
+    await loop.follow_up((TextPart("again"),), session_id=sid)
+    said = shown(loop)
+    assert [part.text for part in said if isinstance(part, TextPart)] == ["look", "again"]
+    assert [data == BYTES for data in pictures(said)] == [True]
 
 
 async def test_a_picture_that_waits_in_the_inbox_is_not_swept_and_is_shown(stage: Stage) -> None:
@@ -260,7 +282,7 @@ async def test_a_picture_of_a_tool_that_is_too_large_or_no_bytes_becomes_a_text(
     assert pictures(shown(loop)) == [BYTES]
     said = texts(await loop.get_messages(sid))[2]
     assert "it is over the limit of 204800 bytes a message; you have NOT seen it (application/pdf, b.pdf" in said
-    assert "it was given as str" in said
+    assert "ImagePart.data must be the bytes themselves, not str" in said
 
 
 async def test_a_stored_picture_is_no_output_that_can_be_read_as_text(stage: Stage) -> None:

@@ -8,7 +8,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import apsw
 import pytest
@@ -16,6 +16,7 @@ from tests.scenario.conftest import Stage, texts
 
 from loopwright import (
     AgentLoopConfig,
+    FilePart,
     ImagePart,
     LoopwrightError,
     SchemaPolicy,
@@ -24,6 +25,9 @@ from loopwright import (
     UserMessage,
     open_store,
 )
+from loopwright.context import PromptFiles, StoreMemory
+from loopwright.context.projected import ProjectedRepresentation
+from loopwright.context.summary_fold import LLMSummaryFold
 from loopwright.engine.actor import ACTORS
 from loopwright.model.errors import (
     ConfigError,
@@ -36,6 +40,7 @@ from loopwright.model.errors import (
 )
 from loopwright.ports.store import Acquire, EncodedRecord, HeadChange, SessionQuery, Transition
 from loopwright.testing import ScriptedLLM
+from loopwright.transports.price_table import PriceTable
 
 
 @pytest.mark.parametrize(
@@ -49,6 +54,13 @@ from loopwright.testing import ScriptedLLM
         ({"role": "wizard", "content": "hi"}, "unknown message role 'wizard'"),
         ({"role": "user", "content": [{"type": "hologram"}]}, "unknown content part 'hologram'"),
         ({"role": "user", "content": 7}, "content must be"),
+        ([ImagePart()], "ImagePart needs exactly one of data, url and artifact_id; it has none of them"),
+        ([TextPart("see"), FilePart(data=b"x", url="http://x/")], "it has data and url"),
+        (UserMessage((ImagePart(url=""),)), "it has none of them"),
+        ([ImagePart(data=cast("Any", "/tmp/x.png"))], r"must be the bytes themselves, not str; .*read_bytes\(\)"),
+        ([UserMessage("a"), UserMessage("b")], "not a list of messages"),
+        ([{"role": "user", "content": "a"}], "not a list of messages"),
+        ([], "empty"),
     ],
 )
 async def test_a_message_that_says_nothing_or_is_no_message_is_refused_and_nothing_stored(
@@ -111,6 +123,34 @@ def test_store_and_dsn_together_are_refused(tmp_path: Path) -> None:
 def test_a_model_that_is_none_is_refused_at_once(llm: Any) -> None:
     with pytest.raises(LoopwrightError):
         StatefulAgentLoop(llm=llm, dsn="memory:")
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"representation": ProjectedRepresentation}, "representation must be an object, not the class: Proj"),
+        ({"memory": StoreMemory}, r"memory must be an object, not the class: StoreMemory\(...\)"),
+        ({"memory": [StoreMemory]}, "memory must be an object, not the class"),
+        ({"fold": LLMSummaryFold}, "fold must be an object, not the class"),
+        ({"memory": "nonsense"}, "memory must be a MemoryProvider such as StoreMemory.*, not 'nonsense'"),
+        ({"memory": 5}, "memory must be a MemoryProvider"),
+        ({"prompt_source": "docs"}, "prompt_source must be a PromptSource such as PromptFiles.*, not 'docs'"),
+        ({"prompt_source": PromptFiles}, "prompt_source must be an object, not the class"),
+        ({"token_counter": len}, "token_counter must be a TokenCounter .* has no count"),
+        ({"prices": {"gpt-5": {}}}, 'prices must be "auto" or a price list .*; dict has no cost'),
+        ({"prices": PriceTable}, "prices must be an object, not the class"),
+        ({"prices": "gpt-5"}, "prices must be \"auto\" or a price list .*, not 'gpt-5'"),
+        ({"fallbacks": "openai:gpt-5"}, "fallbacks must be a list of models, not the text 'openai:gpt-5'"),
+        ({"fallbacks": ScriptedLLM(["x"])}, "fallbacks must be a list of models, not an object of type ScriptedLLM"),
+        ({"fallbacks": [ScriptedLLM]}, "fallbacks must be .*, not the class ScriptedLLM"),
+        ({"fallbacks": [5]}, "fallbacks must be .*, not an object of type int"),
+        ({"llm": ScriptedLLM}, "llm must be an object, not the class: ScriptedLLM"),
+    ],
+)
+def test_a_part_of_a_wrong_kind_is_one_problem_that_says_what_is_wanted(given: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as raised:
+        StatefulAgentLoop(**{"llm": ScriptedLLM(), "dsn": "memory:", **given})
+    assert len(raised.value.problems) == 1
 
 
 async def test_a_session_id_is_given_once(stage: Stage) -> None:

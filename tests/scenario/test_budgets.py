@@ -26,7 +26,7 @@ from loopwright import (
 )
 from loopwright.cli.usage_report import Wanted, usage_report
 from loopwright.model.context_records import CostReserved, CostSettled, FoldFailed, FoldMade
-from loopwright.model.errors import BudgetRefusedError, CompactionFailed, LLMTransientError
+from loopwright.model.errors import BudgetRefusedError, CompactionFailed, LLMRequestError, LLMTransientError
 from loopwright.model.records import AssistantMessageAdded, AttemptFailed, SendFinished
 from loopwright.ports.ledger import BudgetAccount
 from loopwright.testing import ScriptedLLM, gated
@@ -120,6 +120,27 @@ async def test_a_call_for_which_too_little_is_left_is_not_made_and_the_session_s
     again = bounded(stage, lambda request: reply(f"{len(request.messages)} messages"), cost_budgets={"team": PLENTY})
     assert (await again.send("and now?", session_id=refused.session_id)).final_text == "2 messages"
     assert list(await loop.store.check()) == []
+
+
+async def test_a_service_that_names_its_model_with_replies_only_is_bounded_from_its_second_call_on(
+    stage: Stage,
+) -> None:
+    class Nameless:
+        calls = 0
+
+        async def complete(self, _: LLMRequest) -> LLMResponse:
+            self.calls += 1
+            return reply()
+
+        async def aclose(self) -> None:
+            return
+
+    service = Nameless()
+    loop = bounded(stage, llm=service, session_cost_budget_usd=1.5 * CALL / 1e9)
+    first = await loop.send("hi")
+    assert (first.status, first.usage.nanodollars) == ("completed", CALL)
+    second = await loop.send("more", session_id=first.session_id)
+    assert (second.error_code, service.calls) == ("budget.refused", 1)
 
 
 async def test_a_refusal_in_the_middle_keeps_what_was_said_and_done(stage: Stage) -> None:
@@ -419,3 +440,58 @@ async def test_64_runs_at_once_never_exceed_a_shared_budget_by_more_than_one_res
     assert list(await loops[0].store.check()) == []
     for loop in loops:
         await loop.aclose()
+
+
+# --- chains -----------------------------------------------------------------------------------------------------------
+
+CHAINS = {"a cheap first": "cheap", "an unpriced first": "nobody-knows-the-first"}
+DEAR = PriceTable({"cheap": {"input": 0.001, "output": 0.001}, "dear": {"input": 100, "output": 1000}})
+DEAR_CALL = 102_000_000
+
+
+class Chained:
+    """A model that is refused its key, or answers."""
+
+    def __init__(self, model: str, *, refused: bool) -> None:
+        self.model = model
+        self.refused = refused
+
+    async def complete(self, request: LLMRequest) -> LLMResponse:
+        if self.refused:
+            raise LLMRequestError("no such key", status=401)
+        return LLMResponse(text="done", finish_reason="stop", usage=Usage(20, 100, calls=1), model=self.model)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize("first", sorted(CHAINS))
+@pytest.mark.parametrize("bound", ["run", "session", "team"])
+async def test_a_dearer_model_of_the_chain_is_reserved_for_before_it_can_be_asked(
+    stage: Stage, first: str, bound: str
+) -> None:
+    models = Chained(CHAINS[first], refused=True), Chained("dear", refused=False)
+    loop = bounded(stage, llm=models[0], fallbacks=[models[1]], prices=DEAR, **BUDGETS[bound])
+    refused = await loop.send("hi")
+    assert (refused.status, refused.usage.nanodollars) == ("budget_exceeded", 0)
+
+
+@pytest.mark.parametrize("first", sorted(CHAINS))
+async def test_64_runs_at_once_with_a_dearer_fallback_stay_within_a_shared_budget(stage: Stage, first: str) -> None:
+    models = Chained(CHAINS[first], refused=True), Chained("dear", refused=False)
+    budgets = {"team": 5 * DEAR_CALL * 1.1 / 1e9}
+    loop = bounded(stage, llm=models[0], fallbacks=[models[1]], prices=DEAR, cost_budgets=budgets)
+    sent = await asyncio.gather(*[loop.send("hi") for _ in range(AT_ONCE)])
+    made = [one.status for one in sent].count("completed")
+    assert made >= 5
+    assert await loop.store.budget("team") == BudgetAccount("team", made * DEAR_CALL)
+    assert made * DEAR_CALL <= budgets["team"] * 1e9
+
+
+async def test_a_model_of_the_chain_that_nobody_opened_yet_is_reserved_for_by_its_provider_and_name(
+    stage: Stage,
+) -> None:
+    prices = PriceTable({"cheap": {"input": 0, "output": 0}, "ollama:dear": {"input": 100, "output": 1000}})
+    fallbacks = ["ollama:dear"]
+    loop = bounded(stage, llm=Chained("cheap", refused=False), fallbacks=fallbacks, prices=prices, **BUDGETS["run"])
+    assert (await loop.send("hi")).status == "budget_exceeded"

@@ -9,7 +9,7 @@ import pytest
 from tests.scenario.conftest import Listener, Stage, asked
 
 from loopwright import AgentLoopConfig, LLMResponse, LLMRetryPolicy, StatefulAgentLoop, Usage, tool
-from loopwright.model.errors import ConfigError, LLMTransientError
+from loopwright.model.errors import CompactionFailed, ConfigError, LLMTransientError
 from loopwright.model.records import AssistantMessageAdded, AttemptFailed, SendStarted
 from loopwright.testing import ScriptedLLM
 from loopwright.transports.price_table import PriceTable
@@ -119,6 +119,11 @@ async def test_a_service_that_knows_its_own_cost_is_believed(stage: Stage) -> No
     assert (await loop.send("hi")).usage.nanodollars == 7
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
 class Odd:
     """A price list that a host got wrong."""
 
@@ -126,15 +131,93 @@ class Odd:
         self.answer = answer
 
     def cost(self, usage: Usage, *, model: str, provider: str | None, at: float) -> Any:
-        if isinstance(self.answer, Exception):
+        if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
 
 
-@pytest.mark.parametrize("answer", [RuntimeError("no"), -1, 0.5, "1", True])
+BAD_PRICES: list[Any] = [
+    RuntimeError("no"),
+    Unspeakable(),
+    SystemExit(1),
+    GeneratorExit(),
+    -1,
+    0.5,
+    "1",
+    True,
+    2**63,
+    10**5000,
+    -(10**5000),
+]
+
+
+@pytest.mark.parametrize("answer", BAD_PRICES, ids=lambda one: type(one).__name__)
 async def test_a_price_list_that_fails_or_answers_nonsense_fails_no_run(stage: Stage, answer: Any) -> None:
     result = await stage.loop(reply(), prices=Odd(answer)).send("hi")
     assert (result.status, result.usage.unpriced_calls, result.usage.nanodollars) == ("completed", 1, 0)
+
+
+@pytest.mark.parametrize("given", [-5, 1.5, "x", True, 2**63], ids=repr)
+async def test_a_cost_that_cannot_be_is_said_once_and_the_reply_costs_what_the_list_says(
+    stage: Stage, given: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, listener = f"says-{given!r}-{stage.dsn[:6]}", Listener()
+    prices = PriceTable({"says-*": {"input": 1, "output": 10}})
+    answer = reply(model=model, nanodollars=given)
+    loop = stage.loop(answer, answer, prices=prices, cost_budgets={"team": 1.0}, max_output_tokens=100)
+    loop.event_bus.subscribe(listener)
+    with caplog.at_level(logging.WARNING, "loopwright.prices"):
+        result = await loop.send("hi")
+        again = await loop.send("more", session_id=result.session_id)
+    assert [(one.status, one.final_text) for one in (result, again)] == [("completed", "done")] * 2
+    assert result.usage == Usage(1000, 100, calls=1, nanodollars=CALL)
+    assert (await loop.store.budget("team")).spent == 2 * CALL
+    assert ["nanodollars that cannot be" in message for message in caplog.messages] == [True]
+    said = [event.data.status for event in listener.events if event.type == "status_changed"]
+    assert said == ["usage_odd"]
+
+
+async def test_a_cost_that_cannot_be_is_counted_as_unpriced_where_nobody_knows_a_price(stage: Stage) -> None:
+    used = (await stage.loop(reply(nanodollars=-5)).send("hi")).usage
+    assert used == Usage(1000, 100, calls=1, unpriced_calls=1)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Usage(2**63, 1, calls=1),
+        Usage(-5, 100, calls=1),
+        Usage("20", 1),  # type: ignore[arg-type]
+        Usage(1, 1, calls=True),
+        Usage(1, 1, 0.5),  # type: ignore[arg-type]
+        None,
+    ],
+    ids=repr,
+)
+async def test_tokens_that_cannot_be_are_estimated_and_the_reply_is_kept(stage: Stage, given: Any) -> None:
+    answer = LLMResponse(text="a" * 40, finish_reason="stop", usage=given, model="scripted")
+    loop = stage.loop(answer, prices=PRICES)
+    result = await loop.send("hi")
+    assert (result.status, result.final_text) == ("completed", "a" * 40)
+    assert (result.usage.estimated, result.usage.output_tokens, result.usage.calls) == (True, 10, 1)
+    assert result.usage.nanodollars == result.usage.input_tokens * 1_000 + 10 * 10_000
+    assert (await loop.get_session_stats(result.session_id)).usage == result.usage
+
+
+async def test_an_empty_reply_costs_what_its_provider_said_and_so_does_one_of_a_fold(stage: Stage) -> None:
+    empty = LLMResponse(reasoning="hm", finish_reason="stop", usage=Usage(20, 5000, calls=1), model="scripted")
+    retry = LLMRetryPolicy(max_attempts=2)
+    loop = stage.loop(empty, empty, *[reply()] * 6, empty, empty, prices=PRICES, ambient=stage.time, retry=retry)
+    result = await loop.send("hi")
+    assert (result.status, result.usage) == ("degraded", Usage(40, 10_000, calls=2, nanodollars=2 * 50_020_000))
+    sid = result.session_id
+    for _ in range(6):
+        await loop.send("word " * 40, session_id=sid)
+    before = (await loop.get_session_stats(sid)).usage
+    with pytest.raises(CompactionFailed):
+        await loop.fold(sid)
+    after = (await loop.get_session_stats(sid)).usage
+    assert after == before + Usage(40, 10_000, calls=2, nanodollars=2 * 50_020_000)
 
 
 async def test_the_list_is_told_model_provider_and_time(stage: Stage) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.scenario.conftest import Listener, Stage
+from tests.scenario.folding_stage import RECALL_TOKENS
 
 from loopwright import LLMRequest, LLMResponse
 from loopwright.engine.actor import ACTORS
@@ -55,7 +56,9 @@ async def calibrated(stage: Stage, loop: Any, session_id: str) -> list[TokensCal
 
 
 async def test_replies_teach_a_ratio_and_only_what_moved_is_written(stage: Stage) -> None:
-    loop = stage.loop(*[counted(2 * n) for n in (1004, 2013, 2420)], context_budget_tokens=100_000 // 8)
+    loop = stage.loop(
+        *[counted(2 * (n + RECALL_TOKENS)) for n in (1004, 2013, 2420)], context_budget_tokens=100_000 // 8
+    )
     sid = await loop.new_session()
     for text in ("x" * 4000, "x" * 4000, "x" * 1600):
         assert (await loop.send(text, session_id=sid)).status == "completed"
@@ -86,11 +89,11 @@ async def test_usage_that_nobody_reported_teaches_nothing(stage: Stage) -> None:
 
 
 async def test_a_new_process_goes_on_from_the_ratio_in_the_journal(stage: Stage) -> None:
-    loop = stage.loop(counted(2008), context_budget_tokens=3 * BUDGET)
+    loop = stage.loop(counted(2 * (1004 + RECALL_TOKENS)), context_budget_tokens=3 * BUDGET)
     sid = await loop.new_session()
     await loop.send("x" * 4000, session_id=sid)
     ACTORS.drop(loop.store.identity)
-    other = stage.loop(counted(2017), context_budget_tokens=3 * BUDGET)
+    other = stage.loop(counted(2017 + RECALL_TOKENS), context_budget_tokens=3 * BUDGET)
     await other.send("y" * 4000, session_id=sid)
     first, second = await calibrated(stage, other, sid)
     assert first.ratio == 2.0
@@ -99,7 +102,7 @@ async def test_a_new_process_goes_on_from_the_ratio_in_the_journal(stage: Stage)
 
 
 async def test_a_new_session_begins_with_what_the_loop_learned_of_the_model(stage: Stage) -> None:
-    loop = stage.loop(counted(2008), counted(1004), context_budget_tokens=BUDGET)
+    loop = stage.loop(counted(2 * (1004 + RECALL_TOKENS)), counted(1004 + RECALL_TOKENS), context_budget_tokens=BUDGET)
     sids = [await loop.new_session(), await loop.new_session()]
     for sid in sids:
         await loop.send("x" * 4000, session_id=sid)
@@ -185,7 +188,7 @@ async def test_a_tokenizer_that_changes_its_mind_cannot_keep_a_send_from_ending(
 
 
 async def test_what_cannot_count_is_refused_at_once(stage: Stage) -> None:
-    with pytest.raises(ConfigError, match="token_counter: object has no count"):
+    with pytest.raises(ConfigError, match="object has no count"):
         stage.loop(token_counter=object())  # type: ignore[arg-type]
 
 

@@ -11,7 +11,8 @@ from tests.scenario.folding_stage import LONG, OwnFold, records_of, stage_of, ta
 from tests.waiting import next_turn
 
 from loopwright import AgentHooks, HookPoint, LLMRequest, LLMResponse
-from loopwright.core.context_state import SUPERSEDED, VETOED
+from loopwright.core.context_state import SUPERSEDED, VETOED, wait_after
+from loopwright.core.fold_plan import HARD_WAIT
 from loopwright.core.state import State, apply
 from loopwright.model.context_records import FoldFailed, FoldMade
 from loopwright.model.errors import CancellationRequested, CompactionFailed, HookFailedError
@@ -28,6 +29,16 @@ def test_only_what_the_strategy_did_counts_as_its_failure(code: str, waits: int)
     context = state.facts.context
     assert context is not None
     assert (context.fold_wait, context.fold_failures) == (waits, int(code == "x"))
+
+
+def test_a_fold_that_a_hook_put_off_waits_for_a_reply_after_any_failures() -> None:
+    state = State()
+    for code in [*["x"] * 6, VETOED]:
+        apply(state, FoldFailed(error_code=code, message="x", trigger="budget"), 0.0)
+    context = state.facts.context
+    assert context is not None
+    assert context.fold_wait == 1
+    assert wait_after(context.fold_failures) - context.fold_wait < HARD_WAIT, "else it would be asked again at once"
 
 
 async def test_a_call_that_needs_a_fold_waits_for_the_one_that_is_under_way(stage: Stage) -> None:

@@ -14,6 +14,7 @@ from tests.waiting import until
 
 from loopwright import (
     AgentHooks,
+    AgentLoopConfig,
     HookDirective,
     HookPoint,
     InputNeeded,
@@ -22,8 +23,11 @@ from loopwright import (
     ToolContext,
     tool,
 )
+from loopwright.cli.usage_report import Wanted, usage_report
 from loopwright.context.agentic_fold import AgenticFold
+from loopwright.core.decide import FoldPolicy
 from loopwright.core.estimate import tool_tokens
+from loopwright.core.fold_plan import due
 from loopwright.core.pairing import problem
 from loopwright.core.state import State, apply
 from loopwright.core.window import tokens_of
@@ -36,7 +40,9 @@ from loopwright.model.errors import (
     LLMRequestError,
     SessionPendingError,
 )
-from loopwright.model.messages import AssistantMessage, ToolCall, ToolResultMessage, UserMessage, as_messages
+from loopwright.model.events import FoldStatus
+from loopwright.model.messages import AssistantMessage, TextPart, ToolCall, ToolResultMessage, UserMessage, as_messages
+from loopwright.model.records import AssistantMessageAdded, SendFinished, SendStarted, UserMessageAdded
 from loopwright.model.usage import Usage
 from loopwright.ports.fold import FoldDesk, FoldResult, FoldTask
 from loopwright.ports.hook import FoldContext
@@ -148,7 +154,9 @@ BAD: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_a_fold_that_fails_leaves_history_whole_and_is_tried_again_later(stage: Stage, name: str) -> None:
+async def test_a_fold_that_fails_leaves_history_whole_and_is_tried_again_later(
+    stage: Stage, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     answer, code = BAD[name]
     own = OwnFold(answer, answer, answer, *[None] * 9, keep=1)
     loop, listener, requests = stage_of(stage, own, budget=600, fold_timeout_s=0.05)
@@ -158,6 +166,14 @@ async def test_a_fold_that_fails_leaves_history_whole_and_is_tried_again_later(s
         await folds_ended(listener)
     failed = await records_of(stage, loop, sid, FoldFailed)
     assert {one.error_code for one in failed} == {code}
+    told = [event.data for event in listener.events if isinstance(event.data, FoldStatus) and event.data.error_code]
+    assert [(one.phase, one.error_code, one.error_message) for one in told] == [
+        ("failed", one.error_code, one.message) for one in failed
+    ]
+    assert sum("a fold failed" in line and code in line for line in caplog.messages) == len(failed)
+    if any(one.usage.calls for one in failed):
+        report = await usage_report(loop.store, Wanted(by="model"))
+        assert "(not named)" not in [group.key for group in report.groups]
     whole = list(itertools.takewhile(lambda r: "<conv" not in texts(r.messages)[0], requests))
     assert [len(request.messages) for request in whole] == [2 * n + 1 for n in range(len(whole))], "nothing was lost"
     assert len(failed) >= 2
@@ -171,6 +187,43 @@ def test_each_failure_doubles_the_replies_to_the_next_try(failures: int, waits: 
         apply(state, FoldFailed(error_code="x", message="x", trigger="ratio"), 0.0)
     assert state.facts.context is not None
     assert state.facts.context.fold_wait == waits
+
+
+@pytest.mark.parametrize("hard, replies", [(True, 4), (False, 32)])
+def test_what_is_over_the_budget_is_tried_again_after_four_replies_at_the_latest(hard: bool, replies: int) -> None:
+    state = State()
+    for n in range(2):
+        apply(state, SendStarted(index=n + 1, max_rounds=9), 0.0)
+        apply(state, UserMessageAdded(UserMessage(LONG * 10)), 0.0)
+        apply(state, AssistantMessageAdded(AssistantMessage((TextPart("yes"),)), round=1), 0.0)
+        apply(state, SendFinished(outcome="completed"), 0.0)
+    for _ in range(9):
+        apply(state, FoldFailed(error_code="x", message="x", trigger="budget"), 0.0)
+    tried = []
+    for n in range(40):
+        apply(state, SendStarted(index=n + 3, max_rounds=9), 0.0)
+        apply(state, UserMessageAdded(UserMessage("go")), 0.0)
+        tried.append(due(state, FoldPolicy(keep_last_sends=1), 1500, hard=hard) is not None)
+        apply(state, AssistantMessageAdded(AssistantMessage((TextPart("yes"),)), round=1), 0.0)
+        apply(state, SendFinished(outcome="completed"), 0.0)
+    assert tried.index(True) == replies
+
+
+async def test_a_fold_that_would_make_the_window_larger_is_not_made(stage: Stage) -> None:
+    own = OwnFold(*[FoldResult(note="a note " * 300)] * 9, keep=1)
+    loop, listener, _ = stage_of(stage, own, budget=4000)
+    sid = await loop.new_session()
+    for text in ("hi", "x" * 120_000, "go on"):
+        assert (await loop.send(text, session_id=sid)).ok
+        await folds_ended(listener)
+    made = await records_of(stage, loop, sid, FoldMade)
+    assert all(one.tokens_after < one.tokens_before for one in made)
+    assert [task.trigger for task in own.tasks] == ["budget"], "only the large message was worth one"
+
+
+def test_a_context_budget_that_holds_no_request_is_refused() -> None:
+    with pytest.raises(ConfigError, match="500 or more"):
+        AgentLoopConfig(context_budget_tokens=499)
 
 
 async def test_a_hook_may_put_a_fold_off_and_another_is_told_of_it(stage: Stage) -> None:

@@ -138,6 +138,7 @@ async def _hangs_and_does_not_let_go(*_: Any) -> Any:
 BAD: dict[str, tuple[Recall, str]] = {
     "raises": (_raises(OSError("no such index")), "OSError"),
     "ends the process": (_raises(SystemExit(3)), "RuntimeError"),
+    "ends its own coroutine": (_raises(GeneratorExit()), "RuntimeError"),
     "cancels itself": (_raises(asyncio.CancelledError()), "RuntimeError"),
     "hangs": (_hangs, "TimeoutError"),
     "does not let go": (_hangs_and_does_not_let_go, "TimeoutError"),
@@ -274,7 +275,7 @@ async def test_a_send_never_waits_for_what_is_remembered_and_closing_does(stage:
     assert done == [True]
 
 
-@pytest.mark.parametrize("error", [OSError("disk"), SystemExit(1), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [OSError("disk"), SystemExit(1), GeneratorExit(), asyncio.CancelledError()])
 async def test_what_cannot_be_remembered_is_an_event_and_the_session_goes_on(
     stage: Stage, error: BaseException
 ) -> None:
@@ -341,7 +342,7 @@ async def test_what_one_session_learned_another_one_is_told_through_the_store(st
 async def test_settings_that_leave_no_room_for_the_window_are_refused(stage: Stage) -> None:
     with pytest.raises(ConfigError, match="memory_budget_tokens"):
         stage.loop(memory=Provider(), context_budget_tokens=1500)
-    with pytest.raises(ConfigError, match="has no remember"):
+    with pytest.raises(ConfigError, match="no remember"):
         stage.loop(memory=[Provider(), object()])  # type: ignore[list-item]
 
 

@@ -16,7 +16,7 @@ from loopwright.model.errors import (
     LLMRetryExhausted,
     LLMTransientError,
 )
-from loopwright.model.records import AssistantMessageAdded, AttemptFailed
+from loopwright.model.records import AssistantMessageAdded, AttemptFailed, SendFinished
 from loopwright.testing import ScriptedLLM, calls, gated
 from loopwright.testing.model_server import ModelServer, RawReply, ServedRequest, refusal, reply
 from loopwright.transports import LLMProviderConfig, ModelCapabilities, create_llm_service_from_config
@@ -71,6 +71,17 @@ async def test_each_model_has_all_its_attempts_and_the_last_ones_error_is_the_re
     assert (result.status, result.usage.calls) == ("degraded", 6)
     assert isinstance(result.error, LLMRetryExhausted)
     assert result.error.attempts == 6
+    text = str(result.error)
+    assert text.index("scripted: 3 attempts failed") < text.index("(llm.retry_exhausted)") < text.index("second: 6 ")
+
+
+async def test_when_the_last_model_refuses_the_result_names_the_first_ones_error_first(stage: Stage) -> None:
+    refusing = second(stage, LLMRequestError("no such field", status=400))
+    loop = stage.loop(LLMRequestError("bad key", status=401), fallbacks=[refusing])
+    result = await loop.send("go")
+    assert (result.status, result.error_code) == ("failed", "llm.request")
+    (ended,) = [r for r in await stage.records(loop, result.session_id) if isinstance(r, SendFinished)]
+    assert ended.error_message == "scripted: bad key (llm.request); second: no such field"
 
 
 async def test_a_bad_request_is_not_taken_to_the_next_model(stage: Stage) -> None:
@@ -121,7 +132,7 @@ async def test_model_strings_are_checked_at_once_and_opened_when_needed(stage: S
         stage.loop(fallbacks=["nonsense"])
     with pytest.raises(ConfigError, match="fallbacks"):
         stage.loop(fallbacks=[object()])
-    with pytest.raises(ConfigError, match="not one text"):
+    with pytest.raises(ConfigError, match="not the text"):
         stage.loop(fallbacks="echo:")
     loop = stage.loop(LLMRequestError("retired", status=404), fallbacks=["echo:"])
     assert (await loop.send("hello")).final_text == "hello"

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.scenario.conftest import Counting, Listener, Stage
 
 from loopwright import AgentEventBus, AgentLoopConfig, LLMRequest, StatefulAgentLoop, ToolContext, tool
+from loopwright.core.note_rules import added
 from loopwright.model.context_records import FoldMade, NoteWritten, TodoWritten
 from loopwright.model.messages import UserMessage
-from loopwright.model.notes import NotesPolicy
+from loopwright.model.notes import Note, NotesPolicy
 from loopwright.model.records import ToolFinished
 from loopwright.ports.fold import FoldDesk, FoldResult, FoldTask
 from loopwright.ports.memory import MemorySnapshot, RecalledMemory
@@ -104,6 +105,35 @@ async def test_the_oldest_loose_note_makes_room_also_within_one_batch(stage: Sta
     await loop.send("go")
     (shown,) = tail_of(model.requests[-1])
     assert [line.partition("] ")[2] for line in shown.splitlines() if line.startswith("- ")] == ["keep", "c"]
+
+
+async def test_a_note_that_made_room_stays_gone_when_its_own_call_is_stored_last(stage: Stage) -> None:
+    wrote, stored = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="pure", name="early")
+    async def early(context: ToolContext) -> str:
+        """Writes first, returns last."""
+        lists(context).notes.write("a", "first")
+        wrote.set()
+        await stored.wait()
+        return "ok"
+
+    @tool(effect="pure", name="late")
+    async def late(context: ToolContext) -> str:
+        """Makes room for its own."""
+        await wrote.wait()
+        notes = lists(context).notes
+        for change in added(notes.all(), Note("b", "second"), notes.policy):
+            notes.write(*change[:2], pinned=change.pinned)
+        asyncio.get_running_loop().call_soon(stored.set)
+        return "ok"
+
+    policy = NotesPolicy(max_notes=1, eviction="fifo")
+    llm = stage.model(calls(("early", {}), ("late", {})), "done")
+    loop = stage.loop(llm=llm, tools=[early, late], notes=policy)
+    result = await loop.send("go")
+    assert result.ok
+    assert tail_of(llm.requests[-1])[0].count("- [") == 1
 
 
 async def test_a_handler_that_does_not_return_writes_nothing(stage: Stage) -> None:

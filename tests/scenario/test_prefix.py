@@ -23,6 +23,7 @@ from loopwright import (
     UserMessage,
     tool,
 )
+from loopwright.context.projected import ProjectedRepresentation
 from loopwright.engine.actor import ACTORS
 from loopwright.model.codec import encode
 from loopwright.model.events import PromptPrefix
@@ -195,6 +196,21 @@ async def test_what_changed_between_two_processes_is_named(stage: Stage) -> None
     listener = listening(other)
     await other.send("b", session_id=sid)
     assert [(r.reusable_tokens, r.broke) for r in reported(listener)] == [(0, "epoch: instructions changed")]
+
+
+@pytest.mark.parametrize("cold", [True, False])
+async def test_a_representation_that_was_taken_away_is_named(stage: Stage, cold: bool) -> None:
+    loop = stage.loop("one", "two", representation=ProjectedRepresentation())
+    listening(loop)
+    sid = await loop.new_session()
+    await loop.send("a", session_id=sid)
+    await loop.send("b", session_id=sid)
+    if cold:
+        ACTORS.drop(loop.store.identity)
+    other = stage.loop("three")
+    listener = listening(other)
+    await other.send("c", session_id=sid)
+    assert [r.broke for r in reported(listener)] == ["epoch: representation: verbatim 1"]
 
 
 async def test_a_hook_that_changes_the_stable_part_is_found_out(stage: Stage) -> None:

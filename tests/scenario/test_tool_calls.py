@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.scenario.conftest import Counting, Listener, Stage, asked, texts
 from tests.waiting import until
 
 from loopwright import ToolContext, ToolDefinition, ToolFailure, ToolHandlerResult, tool
-from loopwright.model.messages import ImagePart, TextPart
+from loopwright.model.messages import FilePart, ImagePart, TextPart
 from loopwright.model.records import ToolAbandoned, ToolFinished, ToolStarted
 from loopwright.testing import calls
 
@@ -84,19 +84,22 @@ async def test_a_handler_that_raises_is_called_once_and_the_model_is_told(
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_a_handler_that_wants_to_end_the_process_only_fails(stage: Stage, is_async: bool) -> None:
+@pytest.mark.parametrize("leaving", [SystemExit(3), GeneratorExit()], ids=repr)
+async def test_a_handler_that_wants_to_end_the_process_only_fails(
+    stage: Stage, is_async: bool, leaving: BaseException
+) -> None:
     if is_async:
 
         @tool(name="leave")
         async def leave() -> str:
             """Leave."""
-            raise SystemExit(3)
+            raise leaving
     else:
 
         @tool(name="leave")
         def leave() -> str:
             """Leave."""
-            raise SystemExit(3)
+            raise leaving
 
     assert (await result_of_call(stage, leave)).status == "failed"
 
@@ -118,6 +121,14 @@ async def test_a_handler_that_cancels_itself_only_fails(stage: Stage) -> None:
         (None, "finished", "ok", None),
         (ToolHandlerResult("no", ok=False, data={"n": 1}), "failed", "no", {"n": 1}),
         (ToolHandlerResult((TextPart("see"), ImagePart(data=b"\x00")),), "finished", (TextPart("see"), ImagePart(data=b"\x00")), None),
+        (ToolHandlerResult([TextPart("see"), ImagePart(data=b"\x00")]), "finished", (TextPart("see"), ImagePart(data=b"\x00")), None),
+        (ToolHandlerResult(ImagePart(data=b"\x00")), "finished", (ImagePart(data=b"\x00"),), None),
+        ([TextPart("see"), ImagePart(data=b"\x00")], "finished", (TextPart("see"), ImagePart(data=b"\x00")), None),
+        (["see", ImagePart(data=b"\x00")], "finished", (TextPart("see"), ImagePart(data=b"\x00")), None),
+        (ImagePart(data=b"\x00"), "finished", (ImagePart(data=b"\x00"),), None),
+        (FilePart(data=b"\x00"), "finished", (FilePart(data=b"\x00"),), None),
+        (TextPart("see"), "finished", (TextPart("see"),), None),
+        (["a", "b"], "finished", '["a","b"]', None),
     ],
 )  # fmt: skip
 async def test_what_a_handler_may_return(stage: Stage, value: Any, status: str, content: Any, data: Any) -> None:
@@ -128,6 +139,27 @@ async def test_what_a_handler_may_return(stage: Stage, value: Any, status: str, 
 
     finished = await result_of_call(stage, act)
     assert (finished.status, finished.content, finished.data) == (status, content, data)
+
+
+@pytest.mark.parametrize(
+    "part, why",
+    [
+        (ImagePart(), "ImagePart needs exactly one of data, url and artifact_id; it has none of them"),
+        (ImagePart(data=b"x", url="http://x/"), "it has data and url"),
+        (FilePart(data=cast("Any", "/tmp/x.pdf")), "FilePart.data must be the bytes themselves, not str"),
+    ],
+)
+async def test_a_part_that_names_nothing_makes_a_failed_result_that_says_so_and_keeps_the_rest(
+    stage: Stage, part: Any, why: str
+) -> None:
+    @tool
+    async def act() -> Any:
+        """Act."""
+        return [TextPart("see"), part]
+
+    finished = await result_of_call(stage, act)
+    assert (finished.status, finished.content[0]) == ("failed", TextPart("see"))
+    assert why in finished.content[1].text
 
 
 async def test_a_sync_handler_never_blocks_the_event_loop(stage: Stage) -> None:

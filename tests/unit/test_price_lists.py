@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -76,13 +76,44 @@ def test_what_the_table_lacks_is_asked_of_the_list_behind_it() -> None:
         ({"input": "1", "output": 2}, "input"),
         ({"input": -1, "output": 2}, "0 or more"),
         ({"input": float("nan"), "output": 2}, "0 or more"),
-        (3, "m"),
+        (3, "mapping"),
     ],
 )
 def test_every_wrong_price_is_named_with_its_model(given: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=r"(?s)'my-model'.*'second'") as raised:
         PriceTable({"my-model": given, "second": {"output": 1}})
     assert said in str(raised.value)
+
+
+def test_every_problem_of_every_model_is_listed_wrong_types_too() -> None:
+    wrong: Any = {
+        "a": {"input": -1, "output": "ten", "cached": True, "tires": []},
+        "b": {"output": float("nan"), "tiers": [{"above_input_tokens": 1.5, "input": 1}, 5]},
+        "c": 5,
+        "d": TokenPrices(input=cast("Any", "x"), output=1),
+        7: {"input": 1, "output": 1},
+    }
+    with pytest.raises(ConfigError) as raised:
+        PriceTable(wrong, otherwise=cast("Any", 5))
+    said = raised.value.problems
+    assert len(said) == len(set(said)) == 13
+    for model, beginning in [
+        ("a", "input must be 0 or more, in US dollars for a million tokens, not -1"),
+        ("a", "output must be 0 or more, in US dollars for a million tokens, not 'ten'"),
+        ("a", "cached must be 0 or more"),
+        ("a", "there is no 'tires'; known: input, output, cached, cache_write, tiers"),
+        ("b", "input is missing"),
+        ("b", "output must be 0 or more"),
+        ("b", "tiers[0].above_input_tokens must be a whole number of tokens"),
+        ("b", "tiers[0].output is missing"),
+        ("b", "tiers[1] must be a PriceTier or a mapping of its fields, not 5"),
+        ("c", "an entry must be a TokenPrices or a mapping of its fields, not 5"),
+        ("d", "input must be 0 or more"),
+    ]:
+        assert [one for one in said if one.startswith(f"prices of {model!r}: {beginning}")]
+    assert "the name of a model must be text, not 7" in said
+    with pytest.raises(ConfigError, match="a mapping from models to their prices, not list"):
+        PriceTable(cast("Any", [1]))
 
 
 def test_the_published_list_knows_the_models_of_large_providers() -> None:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from rich.cells import cell_len
+from rich.text import Text
 
 from ..model.codec import decode_record
 from ..model.errors import StoreCorruptError
@@ -83,10 +85,23 @@ def tokens_text(usage: Usage) -> str:
 
 def parts_text(content: str | tuple[TextPart | ImagePart | FilePart, ...]) -> str:
     """Text and, in brackets, what is not text."""
-    if isinstance(content, str):
-        return content
-    others = [p.media_type for p in content if not isinstance(p, TextPart)]
-    return " ".join([content_text(content), *[f"[{kind}]" for kind in others]]).strip()
+    return content if isinstance(content, str) else " ".join([content_text(content), *_others(content)]).strip()
+
+
+def parts_line(content: str | tuple[TextPart | ImagePart | FilePart, ...], width: int, *, before: str = "") -> str:
+    """`parts_text` behind `before` on one line of at most `width` columns; what is not text is named, and the rest cut."""
+    text = one_line(before + (content if isinstance(content, str) else content_text(content)), width)
+    others = "" if isinstance(content, str) else " ".join(_others(content))
+    room = max(width - cell_len(others) - 1, 0) if others else width
+    if cell_len(text) > room:
+        cut = Text(text)
+        cut.truncate(room, overflow="ellipsis")
+        text = cut.plain
+    return one_line(f"{text} {others}", width)
+
+
+def _others(content: tuple[TextPart | ImagePart | FilePart, ...]) -> list[str]:
+    return [f"[{part.media_type}]" for part in content if not isinstance(part, TextPart)]
 
 
 def record_of(row: StoredRecord) -> Record | None:
@@ -98,11 +113,13 @@ def record_of(row: StoredRecord) -> Record | None:
 
 
 def record_text(record: Record | None, width: int = 90) -> str:
-    """What a record says, on one line."""
-    return one_line(_words(record), width)
+    """What a record says, on one line of at most `width` columns."""
+    line = Text(one_line(_words(record, width), width))
+    line.truncate(width, overflow="ellipsis")
+    return line.plain
 
 
-def _words(record: Record | None) -> str:
+def _words(record: Record | None, width: int) -> str:
     match record:
         case None:
             return "cannot be read by this version"
@@ -114,8 +131,8 @@ def _words(record: Record | None) -> str:
             limits = f"at most {counted(record.max_rounds, 'round')}"
             return f"send {record.index}, {limits}" + (f", send id {record.send_id}" if record.send_id else "")
         case UserMessageAdded():
-            said = parts_text(record.message.content)
-            return said if record.source == "send" else f"({record.source}) {said}"
+            source = "" if record.source == "send" else f"({record.source}) "
+            return parts_line(record.message.content, width, before=source)
         case AssistantMessageAdded():
             calls = [call_text(call.name, call.arguments, 60) for call in record.message.tool_calls]
             return " ".join([*([record.message.text] if record.message.text else []), *[f"→ {call}" for call in calls]])
@@ -124,7 +141,7 @@ def _words(record: Record | None) -> str:
         case ToolStarted():
             return f"{call_text(record.name, record.arguments, 60)}, effect {record.effect}, key {record.key[:8]}…"
         case ToolFinished():
-            return f"{record.name} {record.status}: {parts_text(record.content)}"
+            return parts_line(record.content, width, before=f"{record.name} {record.status}: ")
         case ToolAbandoned():
             return f"{record.name}: {record.reason}"
         case QuestionAsked():

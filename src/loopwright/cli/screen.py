@@ -202,6 +202,8 @@ def note_of(event: AgentEvent) -> tuple[str, bool] | None:
             return f"{counted(len(delivered.item_ids), 'message')} taken in", False
         case FoldStatus(phase="started" | "begin") as fold:
             return f"folding older messages ({fold.before_tokens:,} tokens)", False
+        case FoldStatus(phase="failed") as fold:
+            return f"folding failed: {one_line(fold.error_message, 200)} ({fold.error_code})", True
         case _:
             return None
 

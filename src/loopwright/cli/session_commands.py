@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -28,7 +27,8 @@ from ..ports.store import Head, SessionQuery, StoredRecord
 from ..ports.store_admin import SessionStore
 from .agent_setup import DEFAULT_AGENT, AgentSettings, NoModel
 from .exit_codes import ExitCode
-from .journal_lines import counted, one_line, printable, record_of, record_text, tokens_text
+from .journal_lines import counted, one_line, printable, tokens_text
+from .journal_table import print_journal
 from .live_screen import print_lines, terminal_console
 from .options import (
     AgentName,
@@ -131,7 +131,7 @@ def show(
     facts = f"{state_of(head)} · agent {head.agent_name} · {counted(head.sends, 'send')} · {counted(len(rows), 'record')} · {tokens_text(head.usage)} · {ago(head.updated_at)}{forked}"
     print_lines(console, Text(facts, style="dim"))
     if journal:
-        return _print_journal(console, rows, whole=whole)
+        return print_journal(console, rows, whole=whole)
     width = (min(console.width, 120) if console.is_terminal else 160) - 14
     for number, line in enumerate(transcript(rows, width=width, whole=whole)):
         if number and line.tone == "user":
@@ -146,19 +146,6 @@ def _print_paragraph(console: Console, label: str, text: str, style: str) -> Non
     grid.add_column()
     grid.add_row(Text(label, style="dim"), Text(printable(text).rstrip("\n"), style=style))
     print_lines(console, grid)
-
-
-def _print_journal(console: Console, rows: Sequence[StoredRecord], *, whole: bool) -> None:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("pos", justify="right", no_wrap=True, min_width=3)
-    table.add_column("at", no_wrap=True)
-    table.add_column("record", no_wrap=True, style="cyan")
-    table.add_column("what", no_wrap=not whole, overflow="ellipsis")
-    for row in rows:
-        at = time.strftime("%H:%M:%S", time.localtime(row.at))
-        what = record_text(record_of(row), 100_000 if whole else 160)
-        table.add_row(str(row.position), at, row.kind, Text(what))
-    print_lines(console, table)
 
 
 def record_json(row: StoredRecord) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from ..model.records import (
     UserMessageAdded,
 )
 from ..ports.store import StoredRecord
-from .journal_lines import call_text, one_line, parts_text, record_of, record_text
+from .journal_lines import call_text, one_line, parts_line, parts_text, record_of, record_text
 
 Tone = Literal["user", "model", "tool", "good", "bad", "note"]
 
@@ -104,8 +104,8 @@ def _call(
         )
         return
     tone: Tone = "tool" if finished.status in ("finished", "answered") else "bad"
-    text = parts_text(finished.content)
-    yield TranscriptLine(tone, finished.status, text if whole else one_line(text, width))
+    text = parts_text(finished.content) if whole else parts_line(finished.content, width)
+    yield TranscriptLine(tone, finished.status, text)
 
 
 def _results(records: Sequence[object]) -> dict[tuple[int, str], tuple[ToolStarted | None, ToolFinished | None]]:

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -78,8 +79,13 @@ def usage(
     report = with_store(db, work)
     if report.unreadable:
         sys.stderr.write(
-            f"loopwright: {counted(report.unreadable, 'record')} cannot be read and are not counted;"
+            f"loopwright: {counted(report.unreadable, 'record')} cannot be read: not counted;"
             " `loopwright doctor` says more\n"
+        )
+    if report.unreadable_budgets:
+        sys.stderr.write(
+            f"loopwright: {counted(report.unreadable_budgets, 'budget')} cannot be read: not shown, since rows of"
+            " lw_budgets hold values of another type\n"
         )
     if as_json:
         return write_json(report_json(report))
@@ -99,7 +105,14 @@ def report_json(report: UsageReport) -> dict[str, Any]:
         for one in report.budgets
     ]
     total = group_json(report.total, report)
-    return {"by": report.by, "groups": groups, "total": total, "budgets": budgets, "unreadable": report.unreadable}
+    return {
+        "by": report.by,
+        "groups": groups,
+        "total": total,
+        "budgets": budgets,
+        "unreadable": report.unreadable,
+        "unreadable_budgets": report.unreadable_budgets,
+    }
 
 
 def group_json(group: UsageGroup, report: UsageReport) -> dict[str, Any]:
@@ -107,6 +120,7 @@ def group_json(group: UsageGroup, report: UsageReport) -> dict[str, Any]:
     used = group.usage
     return {
         **({} if group is report.total else {"key": group.key}),
+        **({"title": group.title} if group.title else {}),
         "calls": used.calls,
         "failed_calls": group.failed,
         "input_tokens": used.input_tokens,
@@ -187,6 +201,17 @@ def _show(report: UsageReport, *, plot: bool) -> None:
         _print(console, line)
 
 
+def encodable_in(encoding: str, text: str) -> bool:
+    """True when an output with this encoding can hold the text."""
+    try:
+        text.encode(encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _print(console: Console, line: Text) -> None:
     line.rstrip()
+    if not encodable_in(console.encoding, line.plain):
+        line.plain = "".join([c if encodable_in(console.encoding, c) else "?" * cell_len(c) for c in line.plain])
     console.print(line, soft_wrap=True)

@@ -16,8 +16,9 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from ..model.codec import is_sealed
-from ..model.errors import SessionGoneError, SessionNotFoundError
+from ..model.codec import is_sealed, is_sealed_title
+from ..model.context_records import FoldFailed, FoldMade
+from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
 from ..model.records import AttemptFailed, SendStarted
 from ..model.usage import NO_USAGE, Usage
 from ..ports.ledger import BudgetAccount, Ledger
@@ -31,13 +32,18 @@ Grouping: TypeAlias = Literal["session", "model", "day", "agent", "send"]
 UNNAMED: Final = "(not named)"
 """The model of calls of which no one said it."""
 
+FOLDS: Final = "(folds)"
+"""The model of calls of a fold of which no one said it, such as all of one that failed."""
+
 UNDATED: Final = "(no date)"
 """The day of calls whose stored time is no time."""
 
 _PAGE: Final = 500
 _HOLDS_USAGE: Final = b'"usage"'
-_LOOKED_AT: Final = frozenset({"send_started", "cost_settled"})
-"""Kinds that say something here without a field of that name."""
+LOOKED_AT: Final = frozenset(
+    {"send_started", "cost_settled", "assistant_message_added", "attempt_failed", "fold_made", "fold_failed"}
+)
+"""Kinds that say something here; they are read whether they hold that word or not, since a damaged one may have lost it."""
 
 
 class PaidCall(Struct, frozen=True, kw_only=True):
@@ -51,12 +57,16 @@ class PaidCall(Struct, frozen=True, kw_only=True):
     model: str
     usage: Usage
     failed: bool
+    fold: bool = False
+    """It was made for a note, not for a reply."""
 
 
 class UsageGroup(Struct, kw_only=True):
     """A row of the report: what several calls used together."""
 
     key: str
+    title: str = ""
+    """Of the session, in a report by session."""
     usage: Usage = NO_USAGE
     failed: int = 0
     """Calls that gave nothing."""
@@ -86,7 +96,9 @@ class UsageReport(Struct, kw_only=True):
     budgets: list[BudgetAccount] = []
     """Accounts that sessions share; none in the report of one session."""
     unreadable: int = 0
-    """Records that this version cannot read: what they hold is not counted."""
+    """Records that this version cannot read, and sessions of which records are missing: what they hold is not counted."""
+    unreadable_budgets: int = 0
+    """Accounts with a value of another type; they are left out."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -109,30 +121,35 @@ async def usage_report(store: SessionStore, wanted: Wanted) -> UsageReport:
     total = UsageGroup(key="total")
     unreadable = 0
     for head in heads:
-        if head.updated_at < wanted.since:
+        if time_of(head.updated_at) < wanted.since:
             continue
         async for call in _calls_of(store, head):
             if call is None:
                 unreadable += 1
-            elif call.at >= wanted.since:
+            elif not call.at < wanted.since:  # nobody knows it of a call without a time, which is not lost for that
                 one = _row(call, wanted)
-                groups.setdefault(one.key, UsageGroup(key=one.key)).add(one)
+                title = _title(head) if wanted.by == "session" else ""
+                groups.setdefault(one.key, UsageGroup(key=one.key, title=title)).add(one)
                 total.add(one)
+    accounts, left_out = ([], 0) if wanted.session_id is not None else await _accounts(store)
     return UsageReport(
         by=wanted.by,
         groups=_ordered(groups.values(), wanted.by),
         total=total,
         with_prices=wanted.prices is not None,
-        budgets=[] if wanted.session_id is not None else await _accounts(store),
+        budgets=accounts,
         unreadable=unreadable,
+        unreadable_budgets=left_out,
     )
 
 
-async def _accounts(ledger: Ledger) -> list[BudgetAccount]:
+async def _accounts(ledger: Ledger) -> tuple[list[BudgetAccount], int]:
+    """Those that hold what accounts hold, and how many others there are."""
     found: list[BudgetAccount] = []
     while page := await ledger.budgets(after=found[-1].key if found else "", limit=_PAGE):
         found += page
-    return found
+    sound = [one for one in found if type(one.key) is str and type(one.spent) is type(one.held) is int]
+    return sound, len(found) - len(sound)
 
 
 async def _calls_of(store: SessionStore, head: Head) -> AsyncIterator[PaidCall | None]:
@@ -143,8 +160,11 @@ async def _calls_of(store: SessionStore, head: Head) -> AsyncIterator[PaidCall |
             rows = await store.read(head.session_id, after=position, limit=_PAGE)
         except (SessionNotFoundError, SessionGoneError):
             return  # deleted since it was listed
+        except StoreCorruptError:
+            yield None
+            return
         for row in rows:
-            if row.kind not in _LOOKED_AT and not (is_sealed(row.body) or _HOLDS_USAGE in bytes(row.body)):
+            if row.kind not in LOOKED_AT and not _may_hold_usage(row.body):
                 continue
             record = record_of(row)
             if isinstance(record, SendStarted):
@@ -158,14 +178,25 @@ async def _calls_of(store: SessionStore, head: Head) -> AsyncIterator[PaidCall |
                     session_id=head.session_id,
                     agent=head.agent_name,
                     send=send,
-                    at=row.at,
+                    at=time_of(row.at),
                     model=str(getattr(record, "model", "") or ""),
                     usage=usage,
-                    failed=isinstance(record, AttemptFailed),
+                    failed=isinstance(record, AttemptFailed | FoldFailed),
+                    fold=isinstance(record, FoldMade | FoldFailed),
                 )
         if len(rows) < _PAGE:
             return
         position = rows[-1].position + 1
+
+
+def _may_hold_usage(body: object) -> bool:
+    """False where decoding would be for nothing; SQLite keeps also what is no bytes."""
+    return not isinstance(body, bytes) or is_sealed(body) or _HOLDS_USAGE in body
+
+
+def time_of(at: object) -> float:
+    """A stored time; NaN for a value that is none."""
+    return float(at) if isinstance(at, int | float) and day_of(at) != UNDATED else math.nan
 
 
 def _row(call: PaidCall, wanted: Wanted) -> UsageGroup:
@@ -177,14 +208,18 @@ def _row(call: PaidCall, wanted: Wanted) -> UsageGroup:
     return row
 
 
+def _title(head: Head) -> str:
+    return "(encrypted)" if is_sealed_title(head.title) else str(head.title or "")
+
+
 def _key(call: PaidCall, by: Grouping) -> str:
     match by:
         case "session":
-            return call.session_id
+            return str(call.session_id)
         case "model":
-            return call.model or UNNAMED
+            return call.model or (FOLDS if call.fold else UNNAMED)
         case "agent":
-            return call.agent
+            return str(call.agent)
         case "send":
             return str(call.send)
         case "day":

@@ -30,8 +30,11 @@ WIDEST_PLOT: Final = 100
 _BLOCKS: Final = " ▏▎▍▌▋▊▉█"
 _LEFT_OUT: Final = ("reasoning", "cached", "last call", "failed", "calls", "input", "output")
 """What goes when there is no room, in this order; names and money stay."""
+_LESS_THAN_A_TITLE: Final = ("reasoning", "cached", "last call")
 _NARROWEST: Final = 12
-"""Columns that a name may be cut to; ids are never cut."""
+"""Columns that a name may be cut to where it does not fit beside the money alone; ids are never cut."""
+_NARROWEST_TITLE: Final = 12
+_SHORTEST_BAR: Final = 10
 
 
 class Column(Struct, frozen=True):
@@ -42,23 +45,33 @@ class Column(Struct, frozen=True):
 
 
 def table_lines(report: UsageReport, width: int) -> list[Text]:
-    """A line for each group between headings and the sum, at most `width` wide unless ids and money alone are wider."""
+    """A line for each group between headings and the sum, at most `width` wide unless ids and money alone are wider.
+
+    Titles of sessions stand at the end where there is room; some room is made for them by figures that say little.
+    """
     rows = [*_shown(report), report.total]
     columns = _columns(report, rows, tokens_exact)
     labels = [label_of(report, row) for row in rows]
     widest = max([cell_len(label) for label in [*labels, report.by]])
-    if _total(columns, rows, widest) > width:
+    titles = [one_line(row.title, 200) for row in rows]
+    title = GAP + max(len("title"), min(max(map(cell_len, titles)), _NARROWEST_TITLE)) if any(titles) else 0
+    if _total(columns, rows, widest + title) > width:
         columns = _columns(report, rows, tokens_short)
-    narrowest = widest if report.by == "session" else min(widest, _NARROWEST)
     for name in _LEFT_OUT:
-        if _total(columns, rows, narrowest) <= width:
+        if _total(columns, rows, widest + (title if name in _LESS_THAN_A_TITLE else 0)) <= width:
             break
         columns = [column for column in columns if column.heading != name]
+    narrowest = widest if report.by == "session" else min(widest, _NARROWEST)
     room = max(min(widest, width - _total(columns, rows, 0)), narrowest)
+    left = width - _total(columns, rows, room) - GAP
     lines = [_line(report.by, [column.heading for column in columns], columns, rows, room, "dim")]
     for label, row in zip(labels, rows, strict=True):
         style = "bold" if row is report.total else ""
         lines.append(_line(label, [column.cell(row) for column in columns], columns, rows, room, style))
+    if title and left >= title - GAP:
+        left = min(left, max(map(cell_len, ["title", *titles])))
+        for line, text in zip(lines, ["title", *titles], strict=True):
+            line.append(" " * GAP + fitted(text, left), "" if text else "dim")
     return lines
 
 
@@ -73,7 +86,8 @@ def bar_lines(report: UsageReport, width: int, *, blocks: bool) -> list[Text]:
     texts = [text(group) for group in groups]
     beside = max([cell_len(one) for one in texts])
     widest = max([cell_len(label) for label in labels])
-    room = widest if report.by == "session" else min(widest, max(width // 3, _NARROWEST))
+    room = min(widest, max(width - beside - 2 * GAP - _SHORTEST_BAR, _NARROWEST))
+    room = widest if report.by == "session" else room
     length = max(width - room - beside - 2 * GAP, 4)
     most = max([value(group) for group in groups])
     lines = [Text(what.format(report.by), style="dim")]
@@ -140,18 +154,21 @@ def budget_lines(accounts: Sequence[BudgetAccount], width: int) -> list[Text]:
         return []
     kept = accounts[:MOST_ROWS]
     decimals = decimals_of([amount for one in kept for amount in (one.spent, one.held)])
-    names = ("budget", "spent", "held", "holds")
-    rows = [
-        (one_line(one.key, 200), money(one.spent, decimals), money(one.held, decimals), f"{one.holds:,}")
-        for one in kept
-    ]
-    widths = [max([cell_len(row[place]) for row in (names, *rows)]) for place in range(len(names))]
-    room = max(min(widths[0], width - sum(widths[1:]) - GAP * (len(names) - 1)), _NARROWEST)
+    table = [
+        ("budget", "spent", "held", "holds"),
+        *[(one_line(one.key, 200), money(one.spent, decimals), money(one.held, decimals), f"{one.holds:,}")
+          for one in kept],
+    ]  # fmt: skip
+    widths = [max([cell_len(row[place]) for row in table]) for place in range(4)]
+    # Keys and what was spent stay whole as long as possible: what is held goes before they are cut.
+    while len(widths) > 2 and sum(widths) + GAP * (len(widths) - 1) > width:
+        widths.pop()
+    room = max(min(widths[0], width - sum(widths[1:]) - GAP * (len(widths) - 1)), _NARROWEST)
     lines = [
         Text(
             fitted(name, room) + "".join([" " * GAP + cell.rjust(w) for cell, w in zip(cells, widths[1:], strict=True)])
         )
-        for name, *cells in (names, *rows)
+        for name, *cells in [row[: len(widths)] for row in table]
     ]
     lines[0].stylize("dim")
     return [*lines, *([Text(f"{len(accounts) - len(kept):,} more", style="dim")] if len(accounts) > len(kept) else [])]

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from ..core.prompt_assembly import RepositoryFile
 from ..jail import Jail
+from ..model.visible import visible
 from ..ports.prompt_source import PromptProblem
 from .bounded_text import UnusableText, read_text
 
@@ -39,8 +40,12 @@ def read_agents_files(workspace: str | Path, limit: int = MAX_AGENTS_BYTES) -> A
 
     The root is the nearest folder upwards with a `.git` in it; without one it is the workspace itself. A file that is a link
     out of the root, unreadable or binary is a problem and left out; one that was cut is a problem and says so in its text.
+    A workspace that is no folder is a problem too, and nothing is read.
     """
     folder = os.path.realpath(os.path.expanduser(str(workspace)))
+    if not os.path.isdir(folder):
+        why = "is no folder" if os.path.exists(folder) else "is not there"
+        return AgentsFiles((), (PromptProblem(visible(folder), None, why, "name the folder that is worked in"),))
     root = repository_root(folder)
     way = () if folder == root else tuple(os.path.relpath(folder, root).split(os.sep))
     jail = Jail(root)
@@ -54,11 +59,12 @@ def read_agents_files(workspace: str | Path, limit: int = MAX_AGENTS_BYTES) -> A
         except (FileNotFoundError, NotADirectoryError):
             continue
         except UnusableText as error:
-            problems.append(PromptProblem(path, error.line, error.why, error.remedy))
+            problems.append(PromptProblem(visible(path), error.line, error.why, error.remedy))
             continue
         limit -= taken
         if taken < size:
-            problems.append(PromptProblem(path, None, f"was cut: {size - taken} of its {size} bytes", _SHORTEN))
+            why = f"was cut: {size - taken} of its {size} bytes"
+            problems.append(PromptProblem(visible(path), None, why, _SHORTEN))
         if size:
             found.append(RepositoryFile("/".join(parts), text, size - taken))
     return AgentsFiles(tuple(reversed(found)), tuple(reversed(problems)))

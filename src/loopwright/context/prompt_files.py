@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.prompt_assembly import repository_text, skill_list
+from ..late import Late
 from ..ports.prompt_source import PromptProblem, PromptSections
 from .agents_md import MAX_AGENTS_BYTES, read_agents_files
 
 if TYPE_CHECKING:
+    from . import skills as skill_folders
     from .skills import SkillLibrary
+else:
+    skill_folders = Late("loopwright.context.skills")
 
 
 class PromptFiles:
@@ -23,11 +27,12 @@ class PromptFiles:
     def __init__(
         self,
         *,
-        skills: SkillLibrary | None = None,
+        skills: SkillLibrary | str | Path | None = None,
         workspace: str | Path | None = None,
         max_agents_bytes: int = MAX_AGENTS_BYTES,
     ) -> None:
-        self._skills = skills
+        """`skills`: a library, or the folder of one. Raises: `ConfigError` for anything else."""
+        self._skills = None if skills is None else skill_folders.library_of(skills)
         self._workspace = workspace
         self._limit = max_agents_bytes
 

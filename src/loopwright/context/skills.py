@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 from ..jail import Jail, OutsideError, split
 from ..model.call_errors import SkillUnavailableError
+from ..model.errors import ConfigError
+from ..model.visible import visible
 from ..ports.prompt_source import PromptProblem
 from ..ports.skill_source import LoadedSkill, SkillSummary
 from .bounded_text import UnusableText, read_text
@@ -105,13 +107,13 @@ class SkillLibrary:
         try:
             file = read_text(found.jail, (name, *parts), MAX_FILE_BYTES)
         except FileNotFoundError as error:
-            listed = ", ".join(_bundled(found)[0]) or "none"
+            listed = visible(", ".join(_bundled(found)[0])) or "none"
             raise self._unavailable(name, f"it has no file {path!r}; its files: {listed}") from error
         except (UnusableText, UnicodeEncodeError) as error:
             why = error.why if isinstance(error, UnusableText) else "cannot be a file name"
             raise self._unavailable(name, f"its file {path!r} {why}") from error
         more = file.size - file.taken
-        return file.text if more <= 0 else f"{file.text}\n({more} more bytes of {path} are not shown)"
+        return file.text if more <= 0 else f"{file.text}\n({more} more bytes of {visible(path)} are not shown)"
 
     def _scan(self) -> _Scan:
         if self._last is None:
@@ -124,12 +126,21 @@ class SkillLibrary:
             self.reload()
             found = self._scan().found.get(name)
         if found is None:
-            left_out = [str(problem) for problem in self.problems if f"/{name}/" in f"{problem.path}/"]
+            left_out = [str(problem) for problem in self.problems if f"/{visible(name)}/" in f"{problem.path}/"]
             raise self._unavailable(name, left_out[0] if left_out else "there is no such skill")
         return found
 
     def _unavailable(self, name: str, why: str) -> SkillUnavailableError:
         return SkillUnavailableError(name, why, tuple([skill.name for skill in self.skills()]))
+
+
+def library_of(given: SkillLibrary | str | Path) -> SkillLibrary:
+    """The library, or that of a folder. Raises `ConfigError` for anything else."""
+    if isinstance(given, str | Path):
+        return SkillLibrary(given)
+    if isinstance(given, type) or not (hasattr(given, "skills") and hasattr(given, "reload")):
+        raise ConfigError(f"skills must be a SkillLibrary or the path of a folder of skills, not {given!r}")
+    return given
 
 
 def _scan(folders: tuple[str, ...]) -> _Scan:
@@ -143,9 +154,9 @@ def _scan(folders: tuple[str, ...]) -> _Scan:
             name = item.summary.name
             first = found.setdefault(name, item)
             if first is not item:
-                why = f"has the name of {os.path.join(first.place, _FILE)}, which counts"
+                why = f"has the name of {visible(os.path.join(first.place, _FILE))}, which counts"
                 problems.append(
-                    PromptProblem(os.path.join(item.place, _FILE), None, why, "rename one of the two folders")
+                    PromptProblem(visible(os.path.join(item.place, _FILE)), None, why, "rename one of the two folders")
                 )
     return _Scan(found, tuple(problems))
 
@@ -155,7 +166,9 @@ def _skills_in(folder: str) -> Iterator[_Found | PromptProblem]:
     try:
         names = sorted([name for name in os.listdir(jail.root) if not name.startswith(".")])
     except OSError as error:
-        yield PromptProblem(folder, None, f"cannot be read ({error.strerror})", "name an existing folder of skills")
+        yield PromptProblem(
+            visible(folder), None, f"cannot be read ({error.strerror})", "name an existing folder of skills"
+        )
         return
     for name in names[:MAX_FOLDERS]:
         try:
@@ -168,7 +181,7 @@ def _skills_in(folder: str) -> Iterator[_Found | PromptProblem]:
             yield _Found(SkillSummary(name, matter.description), jail, os.path.join(folder, name))
     if len(names) > MAX_FOLDERS:
         why = f"has {len(names)} entries; those after {names[MAX_FOLDERS - 1]!r} were not looked at"
-        yield PromptProblem(folder, None, why, "divide it into several folders")
+        yield PromptProblem(visible(folder), None, why, "divide it into several folders")
 
 
 def _holds_skill(jail: Jail, name: str) -> bool:
@@ -212,7 +225,7 @@ def _front_matter(jail: Jail, name: str) -> FrontMatter:
 
 
 def _problem(place: str, error: UnusableText | FileNotFoundError) -> PromptProblem:
-    path = os.path.join(place, _FILE)
+    path = visible(os.path.join(place, _FILE))
     if isinstance(error, UnusableText):
         return PromptProblem(path, error.line, error.why, error.remedy)
     return PromptProblem(path, None, "is a link to nothing, or was just removed", "put the file there")

@@ -66,25 +66,42 @@ def arguments_of(call: ToolCall, finish_reason: FinishReason) -> dict[str, Any]:
 
 
 def as_content(value: Any) -> str | tuple[TextPart | ImagePart | FilePart, ...]:
-    """What the model sees of a handler's plain return value: text as it is, the rest as JSON, None as "ok"."""
+    """What the model sees of a handler's plain return value: text and message parts as they are, the rest as JSON, None as "ok".
+
+    A part, or a list or tuple of parts and texts with at least one part in it, is parts.
+    """
     if value is None:
         return "ok"
     if isinstance(value, str):
         return value
-    if _are_parts(value):
-        return value
+    if (parts := _parts_of(value)) is not None:
+        return parts
     try:
         return encode(value).decode()
     except (TypeError, ValueError, RecursionError):
         return text_of(value)
 
 
-def _are_parts(value: Any) -> TypeGuard[tuple[TextPart | ImagePart | FilePart, ...]]:
-    """True for a tuple of message parts that is not empty."""
-    if not isinstance(value, tuple):
-        return False
-    parts = cast("tuple[object, ...]", value)
-    return parts != () and all(isinstance(p, TextPart | ImagePart | FilePart) for p in parts)
+_PARTS: Final = (TextPart, ImagePart, FilePart)
+
+
+def _parts_of(value: Any) -> tuple[TextPart | ImagePart | FilePart, ...] | None:
+    """The message parts that a value is, None for any other."""
+    if isinstance(value, _PARTS):
+        return (value,)
+    if not isinstance(value, list | tuple):
+        return None
+    given = cast("list[object] | tuple[object, ...]", value)
+    if not any(isinstance(one, _PARTS) for one in given):
+        return None
+    parts = tuple(given)  # the very same where it is one
+    if any(isinstance(one, str) for one in parts):
+        parts = tuple([TextPart(one) if isinstance(one, str) else one for one in parts])
+    return parts if _are_parts(parts) else None
+
+
+def _are_parts(value: tuple[object, ...]) -> TypeGuard[tuple[TextPart | ImagePart | FilePart, ...]]:
+    return all(isinstance(one, _PARTS) for one in value)
 
 
 def text_of(value: object) -> str:

@@ -188,13 +188,21 @@ def without_rounds(
 def _fold_failed(state: State, record: FoldFailed, at: float) -> None:
     facts = of(state)
     if record.error_code == VETOED:
-        facts.fold_wait = max(facts.fold_wait, 1)
+        facts.fold_failures = min(
+            facts.fold_failures, 1
+        )  # a longer wait could be over already for a fold that is needed
+        facts.fold_wait = 1
     elif record.error_code not in _NO_FAULT:
         facts.fold_failures += 1
-        facts.fold_wait = min(2 ** (facts.fold_failures - 1), LONGEST_WAIT)
+        facts.fold_wait = wait_after(facts.fold_failures)
     if record.trigger == "overflow" and state.facts.send is not None:
         state.facts.send.overflow = "hopeless"
     _spent_on_fold(state, record.usage)
+
+
+def wait_after(failures: int) -> int:
+    """Replies that pass after so many failures in a row before a fold is tried again."""
+    return min(2 ** (failures - 1), LONGEST_WAIT) if failures else 0
 
 
 def _spent_on_fold(state: State, usage: Usage) -> None:

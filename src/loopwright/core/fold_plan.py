@@ -18,6 +18,7 @@ from msgspec import Struct
 from ..late import Late
 from ..model.context_records import FoldTrigger
 from ..model.messages import AssistantMessage, FilePart, ImagePart, TextPart, UserMessage
+from .context_state import ContextFacts, wait_after
 from .decide import FoldPolicy
 from .estimate import message_tokens, part_tokens, text_tokens
 from .state import State
@@ -48,6 +49,12 @@ SHORT_POINTER = 15
 """Tokens of the words that only say where a result is, estimated."""
 LEAST_SHOWN = POINTER + 25
 """Tokens of a result below which only a short pointer to it is shown."""
+
+
+LEAST_NOTE = 125
+"""Tokens of the frame of a note and of the shortest text that is kept in it."""
+HARD_WAIT = 4
+"""Replies after which a fold is tried again at the latest, where the next request would be over the budget."""
 
 
 class FoldPlan(Struct, frozen=True, kw_only=True):
@@ -97,7 +104,7 @@ def due(state: State, policy: FoldPolicy, budget: int, *, hard: bool) -> FoldPla
     `hard`: only one without which the next request would be over the budget.
     """
     context = state.facts.context
-    if context is not None and context.fold_wait > 0:
+    if context is not None and context.fold_wait > 0 and not (hard and _waited(context) >= HARD_WAIT):
         return None
     now = request_tokens(state, reserved_tokens(state, policy, budget))
     budget = _sure(state, budget)
@@ -133,6 +140,13 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
     first = at_once
     if first == 0 and rounds == 0:
         return None
+    if trigger in ("budget", "ratio"):
+        old = 0 if state.note is None else message_tokens(state.note)
+        gone = old + sum(shown_tokens(state, place) for place in range(first))
+        gone += _size_of_rounds(state, rounds)
+        if gone <= LEAST_NOTE:
+            return None  # the note would be as long as what it stands for
+        note_tokens = min(note_tokens, gone - 1)
     return FoldPlan(
         through=state.spans[first][0],
         after=0 if state.facts.context is None else state.facts.context.through,
@@ -143,6 +157,11 @@ def planned(state: State, policy: FoldPolicy, budget: int | None, trigger: FoldT
     )
 
 
+def _waited(context: ContextFacts) -> int:
+    """Replies since the last fold that failed."""
+    return wait_after(context.fold_failures) - context.fold_wait
+
+
 def _sure(state: State, budget: int) -> int:
     """What of the budget may be used by what is only expected to be so large."""
     context = state.facts.context
@@ -150,11 +169,14 @@ def _sure(state: State, budget: int) -> int:
 
 
 def _at_once(state: State, first: int, most: int) -> int:
-    """How many of the `first` oldest sends one fold takes, `most` tokens of their own words together; at least one."""
+    """How many of the `first` oldest sends one fold takes, `most` tokens of their own words together.
+
+    At least one, and more than fits into a note anyway: else a large send behind a small one would never go.
+    """
     size = 0
     for place in range(first):
-        size += tokens_of(send_messages(state, place))
-        if size > most and place:
+        before, size = size, size + tokens_of(send_messages(state, place))
+        if size > most and before > LEAST_NOTE:
             return place
     return first
 
@@ -200,6 +222,17 @@ def shown_parts(state: State, content: Sequence[TextPart | ImagePart | FilePart]
         if left < 0:
             return place
     return len(content)
+
+
+def _size_of_rounds(state: State, rounds: int) -> int:
+    """Estimated size of the newest send's first replies, with their results."""
+    size = replies = 0
+    for message in send_messages(state, len(state.spans) - 1) if rounds else ():
+        replies += isinstance(message, AssistantMessage)
+        if replies > rounds:
+            break
+        size += message_tokens(message) if replies and not isinstance(message, UserMessage) else 0
+    return size
 
 
 def shown_characters(state: State, text: str, limit: int) -> int:

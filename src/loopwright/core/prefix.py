@@ -44,6 +44,8 @@ class Sent(Struct, frozen=True):
     """Which parts a hook changed."""
     more: bool = False
     """It held more, which is shown otherwise now."""
+    known: bool = True
+    """False for one of an earlier epoch that the records tell of: nothing says what its instructions and tools were."""
     at: float | None = None
     """When, on the clock of this process; None for a request of another one."""
 
@@ -74,6 +76,7 @@ def before(state: State, now: Sent) -> Sent | None:
         folds=0 if context is None else context.replied_folds,
         prompt=now.prompt if same else None,
         tools=now.tools if same else (),
+        known=same,
         count=(0 if state.note is None else 1) + place,
         tokens=max(now.tokens - tokens_of(messages[place:]), 0),
     )
@@ -124,13 +127,14 @@ def _changed(then: Sent, now: Sent, state: State) -> str | None:
     """What is new in instructions and tools."""
     parts = [INSTRUCTIONS] if then.prompt != now.prompt else []
     parts += [TOOLS] if tuple(then.tools) != tuple(now.tools) else []
-    if not parts:
+    context = state.facts.context
+    other_epoch = then.epoch != now.epoch and context is not None and context.epoch is not None
+    if not parts and then.known:
         return None
     edited = [part for part in parts if part in then.edited or part in now.edited]
     if edited:
         return f"a hook changed the {' and the '.join(edited)}"
-    context = state.facts.context
-    if then.epoch != now.epoch and context is not None and context.epoch is not None:
+    if other_epoch and context is not None and context.epoch is not None:
         return f"epoch: {context.epoch.reason}"
     return f"the {' and the '.join(parts)} changed"
 

@@ -7,10 +7,11 @@ Read next: `ports/prices.py`, `budgets.py` for what is reserved ahead of a call.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..model.usage import NANODOLLARS, Usage
 
@@ -43,16 +44,43 @@ class TokenPrices(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     tiers: tuple[PriceTier, ...] = ()
 
 
-def price_problems(prices: TokenPrices) -> list[str]:
-    """What is wrong with these prices; empty when nothing is."""
-    found = [
-        f"{name} must be 0 or more, in US dollars for a million tokens, not {value!r}"
-        for one in (prices, *prices.tiers)
-        for name in ("input", "output", "cached", "cache_write")
-        if (value := getattr(one, name)) is not None and not (math.isfinite(value) and value >= 0)
-    ]
-    below = [tier.above_input_tokens for tier in prices.tiers if tier.above_input_tokens < 0]
-    return found + [f"above_input_tokens must be 0 or more, not {tokens}" for tokens in below]
+def price_problems(given: object) -> list[str]:
+    """Everything that keeps `given` from being prices of one model; empty when nothing does."""
+    return _problems(given, TokenPrices, "")
+
+
+def _problems(given: object, kind: type[TokenPrices | PriceTier], place: str) -> list[str]:
+    if not isinstance(given, Mapping | kind):
+        return [f"{place or 'an entry'} must be a {kind.__name__} or a mapping of its fields, not {given!r}"]
+    fields = cast("Mapping[Any, Any]", given if isinstance(given, Mapping) else structs.asdict(given))
+    found: list[str] = []
+    for field in structs.fields(kind):
+        where = f"{place}.{field.name}" if place else field.name
+        if field.name not in fields:
+            found += [f"{where} is missing"] if field.required else []
+        elif field.name == "tiers":
+            found += _tier_problems(fields["tiers"], where)
+        elif (why := _figure_problem(field, fields[field.name])) is not None:
+            found.append(f"{where} must be {why}, not {fields[field.name]!r}")
+    known = ", ".join(kind.__struct_fields__)
+    return found + [f"there is no {name!r}; known: {known}" for name in fields if name not in kind.__struct_fields__]
+
+
+def _tier_problems(given: object, place: str) -> list[str]:
+    if not isinstance(given, list | tuple):
+        return [f"{place} must be a list of PriceTier, not {given!r}"]
+    tiers = cast("list[object]", given)
+    return [why for at, tier in enumerate(tiers) for why in _problems(tier, PriceTier, f"{place}[{at}]")]
+
+
+def _figure_problem(field: structs.FieldInfo, value: object) -> str | None:
+    if value is None and not field.required:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if field.name == "above_input_tokens":
+        return None if is_number and isinstance(value, int) and value >= 0 else "a whole number of tokens, 0 or more"
+    fine = isinstance(value, int | float) and is_number and math.isfinite(value) and value >= 0
+    return None if fine else "0 or more, in US dollars for a million tokens"
 
 
 def cost_of(prices: TokenPrices, usage: Usage) -> int:

@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 
 from ..model.errors import ConfigError
 from ..model.specs import ToolSpec
+from ..model.visible import visible
 from ..ports.skill_source import SkillSummary
 from ..prompts import prompt
 
@@ -95,9 +96,7 @@ class SystemPromptBuilder:
 
 def assemble(parts: PromptParts) -> str | None:
     """The system prompt: base, tool catalogue, skills, repository context. None when all of them are blank."""
-    header = parts.catalogue_header
-    if header is None:
-        header = prompt("sections/catalogue")
+    header = catalogue_header(parts.catalogue_header)
     return (
         SystemPromptBuilder()
         .add("base", parts.base or "")
@@ -106,6 +105,11 @@ def assemble(parts: PromptParts) -> str | None:
         .add("repository", _under(prompt("sections/repository"), parts.repository))
         .build()
     )
+
+
+def catalogue_header(given: str | None) -> str:
+    """What stands above the catalogue: `given`, or the library's words."""
+    return prompt("sections/catalogue") if given is None else given
 
 
 def tool_catalogue(tools: Iterable[ToolSpec]) -> str:
@@ -135,8 +139,14 @@ def repository_text(files: Iterable[RepositoryFile]) -> str:
 
 def _tagged(file: RepositoryFile) -> str:
     text = file.text.strip("\n").replace("</repository-file", "<\\/repository-file")
-    note = f"\n(cut: {file.cut} more bytes of {file.path} are not shown)" if file.cut else ""
-    return f'<repository-file path="{file.path}">\n{text}{note}\n</repository-file>'
+    note = f"\n(cut: {file.cut} more bytes of {visible(file.path)} are not shown)" if file.cut else ""
+    return f'<repository-file path="{_attribute(file.path)}">\n{text}{note}\n</repository-file>'
+
+
+def _attribute(path: str) -> str:
+    """A path that cannot end its attribute or its tag."""
+    path = visible(path).replace("&", "&amp;").replace('"', "&quot;")
+    return path.replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _under(header: str, text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from ..core.calls import as_content, idempotency_key
 from ..core.result import StatefulResult
 from ..core.state import OpenCall, State
+from ..core.unseen import part_problem
 from ..model.call_errors import InteractionError, ToolResultError
 from ..model.codec import decode_record
 from ..model.errors import InvalidMessageError, SessionBusyError
@@ -63,13 +64,10 @@ class Answers:
             calls = [self._open_call(session_id, state, call_id) for call_id in results]
             records: list[Record] = []
             for call, value in zip(calls, results.values(), strict=True):
-                if isinstance(value, ToolHandlerResult):
-                    status: ResultStatus = "finished" if value.ok else "failed"
-                    records.append(
-                        await self._finished(turn.journal.state, call, status, as_content(value.content), value.data)
-                    )
-                else:
-                    records.append(await self._finished(turn.journal.state, call, "finished", as_content(value), None))
+                given = value if isinstance(value, ToolHandlerResult) else ToolHandlerResult(value)
+                status: ResultStatus = "finished" if given.ok else "failed"
+                content = _seen(call.call.id, as_content(given.content))
+                records.append(await self._finished(turn.journal.state, call, status, content, given.data))
             await turn.journal.commit(records, sync=True)
 
         return await self._accept_and_run(session_id, accept)
@@ -162,3 +160,11 @@ class Answers:
         data = await kept_data(self.kernel, session_id, data)
         key = idempotency_key(session_id, call.position, call.index)
         return ToolFinished(call.call.id, call.call.name, status, shown, data=data, key=key, artifact_id=artifact_id)
+
+
+def _seen(call_id: str, content: Content) -> Content:
+    """The content. Raises `InvalidMessageError` when a part of it names nothing that could be seen."""
+    for part in () if isinstance(content, str) else content:
+        if (why := part_problem(part)) is not None:
+            raise InvalidMessageError(f"the result of call {call_id!r} cannot be taken: {why}")
+    return content

@@ -13,7 +13,7 @@ from msgspec import structs
 from ..late import Late
 from ..model.codec import decode, encode
 from ..model.errors import ConfigError, InvalidMessageError, StoreCorruptError
-from ..model.messages import MessageLike, TextPart, UserMessage, as_message, is_blank
+from ..model.messages import FilePart, ImagePart, MessageLike, TextPart, UserMessage, as_message, is_blank
 
 if TYPE_CHECKING:
     from ..core import unseen
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 else:
     unseen = Late("loopwright.core.unseen")
     call_errors = Late("loopwright.model.call_errors")
+
+
+_PARTS = (TextPart, ImagePart, FilePart)
 
 
 def usable_id(session_id: str) -> str:
@@ -38,6 +41,9 @@ def user_message(value: MessageLike | str, most_bytes: int) -> UserMessage:
     if isinstance(message.content, str):
         size = len(message.content)
     else:
+        problems = [why for part in message.content if (why := _part_problem(part)) is not None]
+        if problems:
+            raise InvalidMessageError("; ".join(problems))
         message = _readable(message)
         size = unseen.size_of(message.content)
     if size > most_bytes:
@@ -45,6 +51,10 @@ def user_message(value: MessageLike | str, most_bytes: int) -> UserMessage:
     if is_blank(message.content):
         raise InvalidMessageError("the message is empty; say something, or use resume()")
     return message
+
+
+def _part_problem(part: Any) -> str | None:
+    return unseen.part_problem(part) if isinstance(part, _PARTS) else f"{type(part).__name__} is no part of a message"
 
 
 def _readable(message: UserMessage) -> UserMessage:

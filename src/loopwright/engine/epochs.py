@@ -10,23 +10,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import Any, cast
 
 from msgspec import Struct
 
 from ..core.calls import text_of
 from ..core.pairing import problem
-from ..core.prompt_assembly import PromptParts, assemble, tool_catalogue
+from ..core.prompt_assembly import PromptParts, assemble, catalogue_header, tool_catalogue
 from ..core.state import State
 from ..core.window import VERBATIM, send_asides, send_messages, unprojected
 from ..model.context_records import PromptEpochStarted, SendProjected
+from ..model.errors import ConfigError
 from ..model.event_types import AgentEventType
 from ..model.records import Record, SendStarted
 from ..model.specs import ToolSpec
-from ..ports.prompt_source import PromptProblem, PromptSections
+from ..ports.prompt_source import PromptProblem, PromptSections, PromptSource
 from ..ports.representation import FinishedSend, Representation
 from ..ports.tool import ToolSource
 from .journal import checked_record
 from .kernel import Kernel
+from .leaving import LEAVING
 from .running import base_prompt
 from .threads import in_thread
 from .turn import Turn, pending_error
@@ -35,6 +38,8 @@ _log = logging.getLogger("loopwright.epochs")
 
 SOURCE_TIMEOUT_S = 10.0
 """How long a send may be held up by the files of its prompt."""
+LONGEST_REASON = 200
+"""Characters that a host may give for a new epoch."""
 
 
 async def opening(turn: Turn, start: SendStarted) -> list[Record]:
@@ -52,6 +57,8 @@ class EpochShape(Struct, frozen=True):
     tools: tuple[ToolSpec, ...]
     parts: tuple[str, ...]
     shown_as: tuple[str, int]
+    header: str | None = None
+    """Above the catalogue; None without one."""
 
     @property
     def is_nothing(self) -> bool:
@@ -64,13 +71,16 @@ _NOTHING = EpochShape(None, (), (), (VERBATIM, 1))
 
 def wanted(kernel: Kernel, state: State, start_prompt: str | None, specs: tuple[ToolSpec, ...]) -> EpochShape:
     """What the epoch of a send should hold."""
-    parts = ["catalogue"] if kernel.config.inject_tool_descriptions and specs else []
+    parts, header = list[str](), None
+    if kernel.config.inject_tool_descriptions and specs:
+        parts.append("catalogue")
+        header = catalogue_header(kernel.config.tool_catalog_header)
     context = kernel.context
     if context is not None and context.prompt_source is not None:
         parts.append("files")
     representation = None if context is None else context.representation
     shown_as = (VERBATIM, 1) if representation is None else (representation.kind, representation.version)
-    return EpochShape(base_prompt(kernel.config, state, start_prompt), specs, tuple(parts), shown_as)
+    return EpochShape(base_prompt(kernel.config, state, start_prompt), specs, tuple(parts), shown_as, header)
 
 
 async def started(kernel: Kernel, state: State, start: SendStarted, tools: ToolSource) -> list[Record]:
@@ -89,14 +99,19 @@ async def renewed(kernel: Kernel, state: State, reason: str) -> list[Record]:
     if current is None:
         return []
     shown_as = (current.representation, current.representation_version)
-    return [await _made(kernel, state, EpochShape(current.base, current.tools, current.parts, shown_as), reason)]
+    shape = EpochShape(current.base, current.tools, current.parts, shown_as, current.catalogue_header)
+    return [await _made(kernel, state, shape, reason)]
 
 
 async def asked_for(turn: Turn, reason: str) -> bool:
     """Starts an epoch with code and files as they are now; False when there is nothing to freeze.
 
-    Raises: `SessionPendingError` while a send is open.
+    Raises: `SessionPendingError` while a send is open, `ConfigError` for a reason that is too long.
     """
+    host: Any = reason
+    if type(host) is not str or len(host) > LONGEST_REASON:
+        given = f"{len(host)} characters" if type(host) is str else type(host).__name__
+        raise ConfigError(f"reason must be a text of at most {LONGEST_REASON} characters, not {given}")
     kernel = turn.kernel
     await turn.journal.load()
     state = turn.journal.state
@@ -131,6 +146,7 @@ async def _made(kernel: Kernel, state: State, want: EpochShape, reason: str) -> 
         base=want.base,
         instructions=await _instructions(kernel, state.facts.session_id, want),
         parts=want.parts,
+        catalogue_header=want.header,
         tools=want.tools,
         representation=want.shown_as[0],
         representation_version=want.shown_as[1],
@@ -148,7 +164,7 @@ async def _instructions(kernel: Kernel, session_id: str, want: EpochShape) -> st
             catalogue=tool_catalogue(want.tools) if "catalogue" in want.parts else "",
             skills=found.skills,
             repository=found.repository,
-            catalogue_header=kernel.config.tool_catalog_header,
+            catalogue_header=want.header,
         )
     )
 
@@ -159,16 +175,42 @@ async def _sections(kernel: Kernel, session_id: str) -> PromptSections:
         return PromptSections()
     try:
         async with asyncio.timeout(SOURCE_TIMEOUT_S):
-            found = await in_thread(source.sections)
+            found = await in_thread(lambda: _read(source))
     except TimeoutError:
         left = f"reading the files of the prompt took more than {SOURCE_TIMEOUT_S:g} s"
         found = PromptSections(problems=(PromptProblem("", None, left, "look at the disk they are on"),))
     except Exception as error:  # noqa: BLE001 - host code: a prompt without these parts is better than no answer
-        found = PromptSections(problems=(PromptProblem("", None, text_of(error), "repair the prompt source"),))
+        found = PromptSections(problems=(PromptProblem("", None, _told(error), "repair the prompt source"),))
     for problem_found in found.problems:
-        _log.warning("session %s: left out of the prompt: %s", session_id, problem_found)
-        kernel.emit(session_id, AgentEventType.STATUS_CHANGED, "prompt_problem", str(problem_found))
+        told = text_of(problem_found)
+        _log.warning("session %s: left out of the prompt: %s", session_id, told)
+        kernel.emit(session_id, AgentEventType.STATUS_CHANGED, "prompt_problem", told)
     return found
+
+
+def _read(source: PromptSource) -> PromptSections:
+    """What the source answers. Raises what it raises, with what would end more than this call as a `RuntimeError`."""
+    try:
+        found: Any = source.sections()
+    except (*LEAVING, asyncio.CancelledError) as leaving:
+        raise RuntimeError(f"the source tried to end its caller ({type(leaving).__name__})") from leaving
+    if not isinstance(found, PromptSections):
+        if asyncio.iscoroutine(found):
+            found.close()  # it is never awaited: said here, once, and not by a warning of the interpreter
+        raise TypeError(f"sections() must answer PromptSections, not {type(found).__name__}")
+    texts: tuple[Any, ...] = (found.skills, found.repository)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"skills and repository must be texts, not {' and '.join([type(t).__name__ for t in texts])}")
+    problems: Any = found.problems
+    if not isinstance(problems, tuple | list) or not all(
+        isinstance(one, PromptProblem) for one in cast("Sequence[object]", problems)
+    ):
+        raise TypeError("problems must be a tuple of PromptProblem")
+    return found
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {text_of(error)}"[:500]
 
 
 def specs_of(tools: ToolSource, allowed: Sequence[str] | None) -> tuple[ToolSpec, ...]:
@@ -185,6 +227,8 @@ def _change(current: PromptEpochStarted, want: EpochShape) -> str | None:
         return "instructions changed"
     if want.parts != current.parts:
         return f"parts of the prompt: {', '.join(want.parts) or 'none'}"
+    if want.header != current.catalogue_header:
+        return "header of the tool catalogue changed"
     if want.tools == current.tools:
         return None
     before, now = {spec.name: spec for spec in current.tools}, {spec.name: spec for spec in want.tools}

@@ -30,6 +30,7 @@ from ..model.errors import (
     CompactionFailed,
     LoopwrightError,
     RetryLaterError,
+    SessionBusyError,
     SessionGoneError,
     SessionMovedError,
     StoreError,
@@ -196,8 +197,10 @@ async def _beside(kernel: Kernel, actor: Actor, task: FoldTask, plan: FoldPlan) 
             if actor.folded is not made or await _offered(kernel, actor, made):
                 return
             await kernel.ambient.sleep(PAUSE_S)
-        kernel.emit(actor.session_id, AgentEventType.FOLD_STATUS, "failed", plan.tokens_before, None)
-        _log.warning("session %s: a fold was given up: another process has the session", actor.session_id)
+        why = "another process has the session"
+        status = ("failed", plan.tokens_before, None, SessionBusyError.code, why)
+        kernel.emit(actor.session_id, AgentEventType.FOLD_STATUS, *status)
+        _log.warning("session %s: a fold was given up: %s", actor.session_id, why)
     except LoopwrightError as error:
         _log.warning("session %s: a fold could not be stored: %s", actor.session_id, error)
     finally:
@@ -253,9 +256,13 @@ async def _commit(journal: Journal, made: Made, *, release: bool = False) -> Non
         await _told(kernel, journal.session_id, made.plan.tokens_before, after)
     else:
         await journal.commit([*closed, record], release=release)
-    phase = "completed" if isinstance(record, FoldMade) else "failed"
-    after_tokens = record.tokens_after if isinstance(record, FoldMade) else None
-    kernel.emit(journal.session_id, AgentEventType.FOLD_STATUS, phase, made.plan.tokens_before, after_tokens)
+    before = made.plan.tokens_before
+    if isinstance(record, FoldMade):
+        kernel.emit(journal.session_id, AgentEventType.FOLD_STATUS, "completed", before, record.tokens_after)
+        return
+    code, text = record.error_code, record.message
+    _log.warning("session %s: a fold failed, the history stays whole: %s (%s)", journal.session_id, text, code)
+    kernel.emit(journal.session_id, AgentEventType.FOLD_STATUS, "failed", before, None, code, text)
 
 
 async def _told(kernel: Kernel, session_id: str, before: int, after: int) -> None:

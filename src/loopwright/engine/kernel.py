@@ -66,6 +66,8 @@ class Kernel(Struct, kw_only=True):
     """False once there turned out to be no tokenizer, or one that does not work."""
     learned: dict[str, Learned] = msgspec.field(default_factory=lambda: {})
     """What replies taught about token counts in all sessions of this loop, by model."""
+    answered: dict[int, str] = msgspec.field(default_factory=lambda: {})
+    """The model that answered last, by the identity of a service that does not say beforehand whom it asks."""
     background: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])
     """Work beside the runs: folds, and what memory is told."""
     events: int = 0

@@ -29,6 +29,7 @@ from ..ports.hook import HookDirective, HookPoint, MemoryContext
 from ..ports.memory import MemoryProvider, MemorySnapshot, RecalledMemory
 from .actor import outside_of_turns
 from .kernel import Kernel
+from .leaving import LEAVING, refused
 from .running import RunContext
 from .stopping import TimedOut, Won, race
 
@@ -162,11 +163,12 @@ async def _remember(kernel: Kernel, provider: MemoryProvider, snapshot: MemorySn
 
 async def _of_host(call: Callable[[], Awaitable[Any] | Any]) -> Any:
     """What a provider answers; hosts may write a plain function."""
+    task = asyncio.current_task()
     try:
         answer = call()
         return await answer if inspect.isawaitable(answer) else answer
-    except SystemExit as leaving:
-        raise RuntimeError(f"the provider tried to end the process ({leaving})") from leaving
+    except LEAVING as leaving:
+        raise refused(leaving, "the provider", task) from leaving
 
 
 def _failed(kernel: Kernel, session_id: str, phase: str, error: Exception) -> None:

@@ -27,7 +27,7 @@ from ..model.errors import (
 )
 from ..model.event_types import AgentEventType
 from ..model.records import AttemptFailed
-from ..model.usage import Usage
+from ..model.usage import Usage, odd_figure
 from ..ports.cancellation import CancellationToken
 from ..ports.llm import LLMRequest, LLMResponse, LLMService, LLMStreamChunk
 from .kernel import Kernel
@@ -84,6 +84,8 @@ class ModelCall:
         self._attempt = 0
         self._before = 0
         """Attempts of the models that gave up."""
+        self._gave_up: list[str] = []
+        """Models that were asked before, with their errors."""
         self._shown = 0
         self._paid: Usage | None = None
         """What the attempt cost, where its reply came and was no answer."""
@@ -106,8 +108,10 @@ class ModelCall:
         """Attempts until a reply, a permanent fault, a stop, or the policy's end, with each model of the chain."""
         while True:
             outcome = await self._ask_one(token)
-            if not isinstance(outcome, NoReply) or not self._moved(outcome.error):
+            if not isinstance(outcome, NoReply):
                 return outcome
+            if not self._moved(outcome.error):
+                return outcome if not self._gave_up else self._all_failed(outcome)
 
     def _moved(self, error: BaseException) -> bool:
         """Goes on to the next model, if there is one for which `error` says nothing."""
@@ -116,9 +120,23 @@ class ModelCall:
         if chain is None or step is None:
             return False
         left = self._model or chain.name(self.place)
+        self._gave_up.append(f"{left}: {error} ({code_of(error)})")
         self._emit(AgentEventType.MODEL_FALLBACK, left, chain.name(step.place), step.reason, str(error))
         self._ask(step.place)
         return True
+
+    def _all_failed(self, outcome: NoReply) -> NoReply:
+        """The failure of the last model, which tells of those before it, the first one's first."""
+        chain, error = self._kernel.chain, outcome.error
+        last = self._model or (chain.name(self.place) if chain is not None else "")
+        told = f"{'; '.join(self._gave_up)}; {last}:"
+        if isinstance(error, LLMRetryExhausted):
+            named = LLMRetryExhausted(error.attempts, error.last_error, before=f"{told} ")
+            named.__cause__ = error.last_error
+            return replace(outcome, error=named)
+        if told not in getattr(error, "__notes__", ()):  # a service may raise one object again and again
+            error.add_note(told)
+        return outcome
 
     def _ask(self, place: int) -> None:
         """From here on the model at `place` is asked, by its own name."""
@@ -232,9 +250,14 @@ class ModelCall:
 
     def _checked(self, response: LLMResponse) -> LLMResponse | Exception:
         """The reply with its usage; an empty one is a fault, except when it was cut off while thinking."""
+        if response.model and not self._model and self._kernel.prices is not None:
+            self._kernel.answered[id(self._service)] = response.model
         if not response.model and self._model:
             response = replace(response, model=self._model)
         usage = response.usage
+        if odd := odd_figure(usage):
+            model = response.model or self._model
+            usage = cost.corrected(self._kernel, self._session_id, usage, odd, model, round_index=self._round)
         if usage.input_tokens == 0 and usage.output_tokens == 0:
             calls = sum(len(c.arguments) + len(c.name) for c in response.tool_calls)
             usage = estimated(self._window_tokens, len(response.text) + len(response.reasoning) + calls)
@@ -249,7 +272,8 @@ class ModelCall:
     def _priced(self, usage: Usage, answered: str = "") -> Usage:
         if self._kernel.prices is None:
             return usage
-        return cost.priced(self._kernel, self._session_id, usage, (answered, self._model), round_index=self._round)
+        names = (answered, self._model)
+        return cost.priced(self._kernel, self._session_id, usage, names, self._service, round_index=self._round)
 
     def _fail(self, outcome: Stopped | TimedOut | Exception, duration: float) -> None:
         if isinstance(outcome, Stopped):

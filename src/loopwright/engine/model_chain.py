@@ -19,6 +19,7 @@ class ClosedModel(Struct, frozen=True):
     """A model that nobody has asked yet."""
 
     name: str
+    """As `provider:model`."""
     open: Callable[[], LLMService]
 
 
@@ -46,6 +47,18 @@ class ModelChain:
         model = self._models[place]
         return model.name if isinstance(model, ClosedModel) else name_of(model) or type(model).__name__
 
+    def later(self, place: int) -> list[tuple[str, str | None]]:
+        """Name and provider of each model after the one at `place`, none of which is opened for it."""
+        found: list[tuple[str, str | None]] = []
+        for at in range(place + 1, len(self._models)):
+            model = self._opened.get(at, self._models[at])
+            if isinstance(model, ClosedModel):
+                provider, _, name = model.name.partition(":")
+                found.append((name, provider))
+            else:
+                found.append((name_of(model), provider_of(model)))
+        return found
+
     def after(self, error: BaseException, place: int, tokens: int) -> MoveOn | None:
         """Where a call goes on after the model at `place` gave up; None when nowhere."""
         return after_model(error, place=place, contexts=[_context_of(model) for model in self._models], tokens=tokens)
@@ -60,6 +73,12 @@ class ModelChain:
 def name_of(service: object) -> str:
     """The name of the model behind a service, as far as it says one."""
     return str(getattr(service, "model", "") or "")
+
+
+def provider_of(service: object) -> str | None:
+    """The tag of a service ("openai", "anthropic" …); None when it does not say."""
+    provider = getattr(service, "provider", None)
+    return provider if isinstance(provider, str) and provider else None
 
 
 def _context_of(model: object) -> int | None:

@@ -31,10 +31,10 @@ from ..ports.cancellation import CancellationToken
 from ..ports.llm import LLMRequest
 from ..ports.store import MOST_MONEY, BudgetCap, HoldMoney, Op, SettleMoney
 from .actor import ACTORS, Actor
-from .cost import price_of
+from .cost import PricedModel, looked_up, price_of
 from .journal import Journal
 from .kernel import Kernel
-from .model_chain import name_of
+from .model_chain import name_of, provider_of
 from .model_turn import Reply, TurnFailed, TurnStopped
 from .running import RunContext
 from .turn import pending_error
@@ -48,9 +48,9 @@ async def within_budgets(run: RunContext, request: LLMRequest, ask: Callable[[],
     Raises what `ask` and the store raise; the reservation is then settled by the commit that ends the send or takes it over.
     """
     journal = run.journal
-    names = (_model_of(run.kernel, request, run.model_place),)
+    models = _models_of(run.kernel, request, run.model_place, journal.state)
     try:
-        hold = await _reserved(journal, run.kernel, request, names, round_index=run.round)
+        hold = await _reserved(journal, run.kernel, request, models, round_index=run.round)
     except BudgetRefusedError as error:
         return TurnFailed(error, error.code, "budget_exceeded", 0, ())
     if hold is None:
@@ -124,8 +124,8 @@ class Purse:
             raise CancellationRequested(token.reason or "the fold is over")
 
     async def _hold(self, journal: Journal, kernel: Kernel, request: LLMRequest) -> CostReserved | None:
-        names = (_model_of(kernel, request, 0),)
-        return await _reserved(journal, kernel, request, names, opening=self._opening)
+        models = _models_of(kernel, request, 0, journal.state)
+        return await _reserved(journal, kernel, request, models, opening=self._opening)
 
     async def _hold_beside(self, actor: Actor, kernel: Kernel, request: LLMRequest) -> CostReserved | None:
         journal = Journal(self._kernel, actor)
@@ -138,8 +138,8 @@ class Purse:
             actor.beside.add(hold.hold_id)
             self._opening(hold)
 
-        names = (_model_of(kernel, request, 0),)
-        return await _reserved(journal, kernel, request, names, opening=opening, release=True)
+        models = _models_of(kernel, request, 0, journal.state)
+        return await _reserved(journal, kernel, request, models, opening=opening, release=True)
 
     def _opening(self, hold: CostReserved) -> None:
         self._open[hold.hold_id] = hold
@@ -181,7 +181,7 @@ async def _reserved(
     journal: Journal,
     kernel: Kernel,
     request: LLMRequest,
-    models: tuple[str, ...],
+    models: Sequence[PricedModel],
     *,
     round_index: int = 0,
     release: bool = False,
@@ -189,10 +189,16 @@ async def _reserved(
 ) -> CostReserved | None:
     """Commits the reservation for one call; None when there is nothing to reserve.
 
-    `opening` is told right before. Raises: `BudgetRefusedError`, with nothing written and the state as it was.
+    `models`: the one that is asked first, and those that follow when it gives up; the dearest of those with a price is
+    reserved for. `opening` is told right before. Raises: `BudgetRefusedError`, with nothing written and the state as it was.
     """
     state, config = journal.state, kernel.config
-    asked = price_of(kernel, journal.session_id, _expected(state, request, models), models, round_index=round_index)
+    size, first = _size_of(request), models[0]
+    asked = price_of(kernel, journal.session_id, _expected(state, request, size, first), first, round_index=round_index)
+    for later in models[1:]:
+        price, _ = looked_up(kernel, _expected(state, request, size, later), later)
+        asked = price if asked is None else max(asked, price or 0)
+    asked = None if asked is None else min(asked, MOST_MONEY)
     limit = refusing(_own_limits(state, config, journal.actor), asked)
     if limit is not None:
         raise _refused(limit, asked or 0)
@@ -202,9 +208,9 @@ async def _reserved(
         return None
     hold = CostReserved(
         hold_id=f"{journal.session_id}:{state.position}",
-        nanodollars=min(asked or 0, MOST_MONEY),
+        nanodollars=asked or 0,
         keys=tuple([cap.key for cap in caps]),
-        model=models[0],
+        model=first.names[0],
     )
     if opening is not None:
         opening(hold)
@@ -225,25 +231,37 @@ def _own_limits(state: State, config: AgentLoopConfig, actor: Actor) -> list[Mon
     return limits_of(state, None if usd is None else nanodollars(usd), frozenset(actor.beside))
 
 
-def _expected(state: State, request: LLMRequest, models: tuple[str, ...]) -> Usage:
-    """The most that the request is expected to use."""
-    context = state.facts.context
+def _size_of(request: LLMRequest) -> int:
+    """The estimate for everything that is sent."""
     size = sum([message_tokens(message) for message in as_messages(request.messages)])
     size += text_tokens(request.system_prompt or "")
     size += sum([tool_tokens(spec) for spec in cast("Sequence[ToolSpec]", request.tools)])
-    ratio = 1.0 if context is None else context.ratios.get(models[0], ratio_of(state))
+    return size
+
+
+def _expected(state: State, request: LLMRequest, size: int, model: PricedModel) -> Usage:
+    """The most that the request is expected to use of this model."""
+    context = state.facts.context
+    ratio = 1.0 if context is None else context.ratios.get(model.names[0], ratio_of(state))
     return expected_usage(size, ratio=ratio, max_output_tokens=request.max_output_tokens)
 
 
-def _model_of(kernel: Kernel, request: LLMRequest, place: int) -> str:
-    """The name of the model that is asked first, as far as anybody says."""
-    if place and kernel.chain is not None:
-        return name_of(kernel.chain.service(place))
-    return request.model or name_of(kernel.llm)
+def _models_of(kernel: Kernel, request: LLMRequest, place: int, state: State) -> list[PricedModel]:
+    """The model that is asked first, as far as anybody says or has said with a reply, and those that may follow it."""
+    chain = kernel.chain
+    service = kernel.llm if chain is None or not place else chain.service(place)
+    context = state.facts.context
+    replied = "" if context is None or place else context.replied_model
+    asked = "" if place else request.model
+    name = asked or name_of(service) or kernel.answered.get(id(service), replied)
+    later = [] if chain is None else chain.later(place)
+    return [PricedModel((name,), provider_of(service)), *[PricedModel((other,), tag) for other, tag in later]]
 
 
 def _refused(limit: MoneyLimit, asked: int) -> BudgetRefusedError:
-    return BudgetRefusedError(limit.name, limit=limit.limit, spent=limit.spent, held=limit.held, asked=asked)
+    return BudgetRefusedError(
+        limit.name, limit=limit.limit, spent=limit.spent, held=limit.held, asked=asked, shared=False
+    )
 
 
 def _paid(hold: CostReserved, usages: Iterable[Usage]) -> CostSettled:

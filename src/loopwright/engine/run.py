@@ -214,7 +214,8 @@ class Run:
             await self.journal.commit(failed.records)  # from which `decide` knows that a fold has to be made
             return
         self.error = failed.error
-        code, text = failed.code, str(failed.error)
+        # Notes tell of the models that were asked before.
+        code, text = failed.code, " ".join([*getattr(failed.error, "__notes__", ()), str(failed.error)])
         if failed.outcome == "degraded":
             context.emit(AgentEventType.LLM_DEGRADED, failed.attempts, code, text)
             final = f"[degraded: {text}]"

@@ -38,6 +38,11 @@ class Draft:
         if self._is_over:
             raise UsageError("notes and todo came after the handler had ended; nothing was written")
         checked_record(record, 0.0)
+        if isinstance(record, NoteWritten) and record.content is None:
+            # Results commit in any order: what another call wrote of this note must not come back after it went.
+            self.run.drafted = [
+                one for one in self.run.drafted if one[0] is self or not _writes(one[1], record.note_id)
+            ]
         self.run.drafted.append((self, record))
 
     def close(self) -> tuple[Written, ...]:
@@ -53,6 +58,10 @@ class Draft:
     def facts(self) -> ContextFacts:
         """What is stored."""
         return self.run.state.facts.context or ContextFacts()
+
+
+def _writes(record: Written, note_id: str) -> bool:
+    return isinstance(record, NoteWritten) and record.note_id == note_id
 
 
 class _Notes:

@@ -7,6 +7,7 @@ Read next: `tool_batch.py`.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,17 +35,20 @@ from ..ports.store import RunInside
 from ..ports.tool import InputNeeded, OutputSlice, Reconcile, ToolDefinition, ToolHandlerResult, UnknownOutcome
 from ..ports.transaction_work import OnCommit, TransactionHost
 from ..prompts import prompt
+from .leaving import LEAVING, refused
 from .outputs import kept_data, read_slice, within_limit
 from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
 
 if TYPE_CHECKING:
+    from ..core import unseen
     from ..ports.history import SessionHistory
     from ..ports.note_book import NoteBook, TodoList
     from . import past_sends, session_lists
     from .session_lists import Draft, Written
 else:
+    unseen = Late("loopwright.core.unseen")
     past_sends = Late("loopwright.engine.past_sends")
     session_lists = Late("loopwright.engine.session_lists")
 
@@ -295,14 +299,15 @@ class ToolRun:
     async def _call(self, tool: ToolDefinition, context: HandlerContext) -> Any:
         handler = tool.handler
         assert handler is not None
+        task = asyncio.current_task()
         try:
             if not tool.is_async:
                 self.threaded = True
                 return await in_thread(lambda: handler(self.arguments, context))
             value = handler(self.arguments, context)
             return await value if inspect.isawaitable(value) else value
-        except SystemExit as leaving:
-            raise RuntimeError(f"the handler tried to end the process ({leaving})") from leaving
+        except LEAVING as leaving:
+            raise refused(leaving, "the handler", task) from leaving
 
     async def _returned(self, value: Any, works: tuple[OnCommit, ...] = (), written: tuple[Written, ...] = ()) -> None:
         if isinstance(value, InputNeeded):
@@ -316,8 +321,13 @@ class ToolRun:
         data: Any = None
         if isinstance(value, ToolHandlerResult):
             status, value, data = "finished" if value.ok else "failed", value.content, value.data
+        content = as_content(value)
+        if not isinstance(content, str):
+            # The call was made: what came of it stays, and the model learns that a part of it is missing.
+            content, is_whole = unseen.usable(content)
+            status = status if is_whole else "failed"
         try:
-            await self.answer(status, as_content(value), data=data, also=written, works=works)
+            await self.answer(status, content, data=data, also=written, works=works)
         except OnCommitError as error:
             await self._failed(error, last=True)
         else:

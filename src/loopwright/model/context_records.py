@@ -38,6 +38,8 @@ class PromptEpochStarted(
     """What is sent: base, tool catalogue, skills and repository context as they were at this moment."""
     parts: tuple[str, ...] = ()
     """What the instructions hold beside the base: "catalogue", "files"."""
+    catalogue_header: str | None = None
+    """What stands above the tool catalogue; None without one."""
     tools: tuple[ToolSpec, ...] = ()
     representation: str = "verbatim"
     representation_version: int = 1

@@ -262,25 +262,37 @@ class AgentUnavailableError(RetryLaterError):
 
 
 class BudgetRefusedError(RetryLaterError):
-    """An account has not enough left for what was to be held; nothing was written. Amounts are nanodollars (1e-9 USD)."""
+    """A budget has not enough left for what was to be held; nothing was held. Amounts are nanodollars (1e-9 USD)."""
 
     code = "budget.refused"
 
-    def __init__(self, key: str, *, limit: int, spent: int, held: int, asked: int) -> None:
+    def __init__(self, key: str, *, limit: int, spent: int, held: int, asked: int, shared: bool = True) -> None:
         self.key = key
         self.limit = limit
         self.spent = spent
         self.held = held
         self.asked = asked
-        there = f"{spent / 1e9:.6f} USD spent and {held / 1e9:.6f} USD held of {limit / 1e9:.6f} USD"
-        short = f"{self.left / 1e9:.6f} USD are left and {asked / 1e9:.6f} USD were asked for"
-        todo = "nothing was written; wait until what is held was settled, set a lower max_output_tokens, or raise the limit"
-        super().__init__(f"budget {key!r} has {there}: {short}; {todo}")
+        self.shared = shared
+        """False for the budgets of one send (key `run`) and one session (`session`)."""
+        there = f"{_usd(spent)} spent" + (f" and {_usd(held)} held" if held else "")
+        there += f" of {_usd(limit)}: {_usd(self.left)} are left and {_usd(asked)} were asked for"
+        if shared:
+            todo = f"{'wait until what is held was settled, or ' if held else ''}raise the limit"
+        else:
+            todo = f"raise the limit or start another {'send' if key == 'run' else 'session'}"
+        done = "no call was made; what was said before stays stored"
+        super().__init__(f"budget {key!r} has {there}; {done}; {todo}, or set a lower max_output_tokens")
 
     @property
     def left(self) -> int:
         """What could still be held; never negative."""
         return max(self.limit - self.spent - self.held, 0)
+
+
+def _usd(nanodollars: int) -> str:
+    """With as many digits as are needed, two at least."""
+    whole, rest = divmod(nanodollars, 10**9)
+    return f"{whole}.{f'{rest:09d}'.rstrip('0'):0<2} USD"
 
 
 class StoreUnavailableError(RetryLaterError):
@@ -414,10 +426,10 @@ class LLMRetryExhausted(LLMError):
 
     code = "llm.retry_exhausted"
 
-    def __init__(self, attempts: int, last_error: BaseException) -> None:
+    def __init__(self, attempts: int, last_error: BaseException, *, before: str = "") -> None:
         self.attempts = attempts
         self.last_error = last_error
-        super().__init__(f"{attempts} attempts failed; the last: {last_error}")
+        super().__init__(f"{before}{attempts} attempts failed; the last: {last_error}")
 
 
 class RunError(LoopwrightError):

@@ -191,6 +191,9 @@ class FoldStatus(Struct, frozen=True, tag="fold_status"):
     phase: str
     before_tokens: int
     after_tokens: int | None = None
+    error_code: str | None = None
+    """Why it failed."""
+    error_message: str = ""
 
 
 class MemoryRecalled(Struct, frozen=True, tag="memory_recalled"):

@@ -9,7 +9,7 @@ Read next: `records.py`.
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from msgspec import Struct, json
@@ -153,8 +153,8 @@ class ToolResultMessage(Struct, frozen=True, gc=False, tag_field="role", tag="to
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
 """Everything that can stand in a window."""
 
-MessageLike: TypeAlias = Message | Mapping[str, Any]
-"""A message, or an OpenAI-style dict of one."""
+MessageLike: TypeAlias = Message | Mapping[str, Any] | Sequence[TextPart | ImagePart | FilePart]
+"""A message, an OpenAI-style dict of one, or the parts of what a user says."""
 
 
 _MESSAGES = (SystemMessage, UserMessage, AssistantMessage, ToolResultMessage)
@@ -175,7 +175,7 @@ def is_blank(content: str | tuple[TextPart | ImagePart | FilePart, ...]) -> bool
 
 
 def as_message(value: MessageLike | str) -> Message:
-    """A typed message from a typed message, a string (said by the user) or an OpenAI-style dict.
+    """A typed message from a typed message, a string or a list of parts (said by the user) or an OpenAI-style dict.
 
     Accepts the Chat Completions shape (developers.openai.com, November 2026): roles system, developer,
     user, assistant and tool; content as text or as parts of type text, image_url, input_image, image,
@@ -186,8 +186,12 @@ def as_message(value: MessageLike | str) -> Message:
         return UserMessage(value)
     if isinstance(value, _MESSAGES):
         return value
-    if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
-        raise InvalidMessageError(f"a message is text, a message value or a dict, not {type(value).__name__}")
+    if isinstance(value, list | tuple):
+        return _parts_said(cast("list[Any]", value))
+    if not isinstance(value, Mapping):
+        raise InvalidMessageError(
+            f"a message is text, a message value, a list of parts or a dict, not {type(value).__name__}"
+        )
     role = value.get("role")
     content = value.get("content")
     if role in ("system", "developer"):
@@ -204,6 +208,12 @@ def as_message(value: MessageLike | str) -> Message:
             str(call_id), str(value.get("name") or ""), _content(content), ok=bool(value.get("ok", True))
         )
     raise InvalidMessageError(f"unknown message role {role!r}; use system, developer, user, assistant or tool")
+
+
+def _parts_said(values: list[Any]) -> UserMessage:
+    if any(isinstance(one, _MESSAGES) or (isinstance(one, Mapping) and "role" in one) for one in values):
+        raise InvalidMessageError("one message was expected, not a list of messages; a list is taken as its parts")
+    return UserMessage(_content(values))
 
 
 def as_messages(values: Iterable[MessageLike | str]) -> tuple[Message, ...]:

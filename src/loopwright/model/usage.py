@@ -13,6 +13,9 @@ from msgspec import Struct
 NANODOLLARS: Final = 1_000_000_000
 """How many make one US dollar. Money is counted in whole ones: sums of them are exact."""
 
+MOST_OF_ONE_CALL: Final = 10**15
+"""Tokens or nanodollars (a million US dollars) beyond which a figure is nobody's; sums of thousands of them fit into 64 bits."""
+
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     """Tokens and cost of one model call, or a sum over calls."""
@@ -63,3 +66,32 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 NO_USAGE = Usage()
+
+_COUNTS: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "calls",
+    "nanodollars",
+    "unpriced_calls",
+)
+"""Tokens before money: `odd_figure` names what makes the most of a usage worthless."""
+
+
+def odd_figure(usage: object) -> str:
+    """The first figure in the usage of one call that cannot be: of another type, negative or too large; "" when all can.
+
+    "usage" for what is no `Usage` at all.
+    """
+    if not isinstance(usage, Usage):
+        return "usage"
+    given: object = usage.estimated  # hosts' services are not always type-checked
+    if given is not True and given is not False:
+        return "estimated"
+    for name in _COUNTS:
+        value = getattr(usage, name)
+        if type(value) is not int or not 0 <= value <= MOST_OF_ONE_CALL:
+            return name
+    return ""

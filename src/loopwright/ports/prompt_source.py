@@ -10,12 +10,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ..model.visible import visible
+
 
 class PromptProblem(Struct, frozen=True):
     """One file, or one part of it, that was left out of a prompt; everything else is in it."""
 
     path: str
-    """Absolute path of the file or folder."""
+    """Absolute path of the file or folder, with control characters written as `\\x1b`."""
     line: int | None
     """Line from 1; None when the whole file is meant."""
     why: str
@@ -24,7 +26,7 @@ class PromptProblem(Struct, frozen=True):
 
     def __str__(self) -> str:
         place = self.path if self.line is None else f"{self.path}:{self.line}"
-        return f"{place}: {self.why}; {self.remedy}"
+        return visible(f"{place}: {self.why}; {self.remedy}")
 
 
 class PromptSections(Struct, frozen=True):

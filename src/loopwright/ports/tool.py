@@ -6,7 +6,7 @@ Read next: `tools/decorator.py`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct, field
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class ToolHandlerResult(Struct, frozen=True):
     """What a handler may return instead of a plain string, dict or list."""
 
-    content: str | tuple[TextPart | ImagePart | FilePart, ...]
-    """What the model sees."""
+    content: str | TextPart | ImagePart | FilePart | Sequence[TextPart | ImagePart | FilePart]
+    """What the model sees: text, a picture or a file, or several of them in a list or tuple."""
     ok: bool = True
     """False: the call failed; the model sees `content` as an error."""
     data: Any = None
@@ -134,7 +134,18 @@ class UnknownOutcome(Struct, frozen=True):
     """UTC epoch seconds."""
 
 
-HandlerReturn: TypeAlias = str | Mapping[str, Any] | list[Any] | ToolHandlerResult | InputNeeded | None
+HandlerReturn: TypeAlias = (
+    str
+    | TextPart
+    | ImagePart
+    | FilePart
+    | Mapping[str, Any]
+    | list[Any]
+    | tuple[Any, ...]
+    | ToolHandlerResult
+    | InputNeeded
+    | None
+)
 """What a handler may return; other values are encoded as JSON where possible."""
 
 ToolHandler: TypeAlias = Callable[[dict[str, Any], ToolContext], Awaitable[Any] | Any]

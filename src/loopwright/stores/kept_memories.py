@@ -43,6 +43,8 @@ def checked(entry: MemoryEntry) -> bytes:
 
 def check_name(what: str, name: str) -> None:
     """Raises `MemoryRefusedError` for a namespace or id that not every database can hold as it is."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise MemoryRefusedError(f"{what} must be a text, not {type(name).__name__}")
     fine = name.isprintable() and name == name.strip() and not any("\ud800" <= c <= "\udfff" for c in name)
     if not fine or not 1 <= len(name.encode()) <= MAX_MEMORY_ID_BYTES:
         raise MemoryRefusedError(

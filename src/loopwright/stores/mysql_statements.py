@@ -28,6 +28,14 @@ _ITEM: Final = "i.`key`, i.item_id, i.seq, i.kind, i.at, i.position"
 _OURS: Final = ", ".join(f"'{name}'" for name in tables_of(DDL))
 
 
+_ARTIFACTS_ASTRAY = (
+    "SELECT a.session_id, a.artifact_id, a.size, count(r.n), CAST(coalesce(sum(length(r.data)), 0) AS SIGNED) FROM lw_artifacts AS a"
+    " LEFT JOIN lw_artifact_rows AS r ON r.id = a.id WHERE a.complete = 1{}"
+    " GROUP BY a.id, a.session_id, a.artifact_id, a.size HAVING a.size <> coalesce(sum(length(r.data)), 0)"
+    " OR count(r.n) <> (a.size + 262143) DIV 262144 OR max(r.n) >= count(r.n)"
+)
+
+
 class MysqlStatements(Struct, frozen=True):
     """The SQL by purpose; see `server_dialect.Statements`."""
 
@@ -235,6 +243,12 @@ class MysqlStatements(Struct, frozen=True):
     )
     ARTIFACT_STATE: str = "SELECT id, complete FROM lw_artifacts WHERE artifact_id = $1"
     ARTIFACT_ROW: str = "INSERT INTO lw_artifact_rows VALUES ($1, $2, $3) ON DUPLICATE KEY UPDATE data = VALUES(data)"
+    # Complete artifacts whose rows are not those of their size.
+    ARTIFACTS_ASTRAY: str = _ARTIFACTS_ASTRAY.format("")
+    IS_ARTIFACT_ASTRAY: str = _ARTIFACTS_ASTRAY.format(" AND a.id = $1")
+    # A damaged artifact that is put again: hidden until all of its rows are written.
+    REOPEN_ARTIFACT: str = "UPDATE lw_artifacts SET complete = 0, size = $2 WHERE id = $1"
+    DROP_ROWS_FROM: str = "DELETE FROM lw_artifact_rows WHERE id = $1 AND n >= $2"
     FINISH_ARTIFACT: str = "UPDATE lw_artifacts SET complete = 1 WHERE id = $1"
     ARTIFACT_ROWS: str = "SELECT n, data FROM lw_artifact_rows WHERE id = $1 AND n >= $2 AND n < $3 ORDER BY n"
 

@@ -56,7 +56,7 @@ from .server_memories import ServerMemories
 from .server_plain import are_plain, committed, longest_lease, parameters, was_written
 from .server_reads import ServerReads
 from .server_schema import ServerSchema
-from .slices import slices
+from .slices import rows_of, slices
 
 if TYPE_CHECKING:
     import hashlib
@@ -437,7 +437,12 @@ class ServerStore(ServerMemories):
         if not rows:
             await ServerReads(connection, statements).lookup(made.session_id, None)  # says why
             raise StoreUnavailableError(f"artifact {made.artifact_id!r} could not be begun; try again")
-        return rows[0][0], bool(rows[0][1])
+        id_, complete = rows[0]
+        if complete and await connection.rows(statements.IS_ARTIFACT_ASTRAY, id_):  # written anew, hidden meanwhile
+            await connection.run(statements.REOPEN_ARTIFACT, id_, made.size)
+            await connection.run(statements.DROP_ROWS_FROM, id_, len(rows_of(made.size, 0, None)))
+            complete = False
+        return id_, bool(complete)
 
     async def _sweep_deleted(self) -> None:
         while await self._job(self._sweep):

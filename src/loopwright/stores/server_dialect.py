@@ -208,6 +208,10 @@ class Statements(Protocol):
     ARTIFACT: str
     BEGIN_ARTIFACT: str
     ARTIFACT_STATE: str
+    ARTIFACTS_ASTRAY: str
+    IS_ARTIFACT_ASTRAY: str
+    REOPEN_ARTIFACT: str
+    DROP_ROWS_FROM: str
     ARTIFACT_ROW: str
     FINISH_ARTIFACT: str
     ARTIFACT_ROWS: str

@@ -19,7 +19,7 @@ from .derived import KEY_AT, head_of
 from .effect_ledger import LEDGER_KINDS, uncertain_calls
 from .forks import JournalPlace
 from .server_dialect import ServerConnection, Statements
-from .slices import bytes_of, rows_of
+from .slices import bytes_of, damage_of, rows_of
 
 T = TypeVar("T")
 
@@ -141,6 +141,8 @@ class ServerReads:
         for session_id, base_id, base_position in await self._connection.rows(self._sql.FORKS_ASTRAY):
             what = f"it is a fork, and session {base_id} has not the records before {base_position} that it reads of it"
             found.append(StoreProblem(session_id, what, "restore a backup"))
+        for session_id, *artifact in await self._connection.rows(self._sql.ARTIFACTS_ASTRAY):
+            found.append(StoreProblem(session_id, *damage_of(*artifact)))
         for key, held, open_ in await self._connection.rows(self._sql.BUDGETS_ASTRAY):
             found.append(StoreProblem(None, *budget_problem(key, held, open_)))
         for (count,) in await self._connection.rows(self._sql.STRAYS):

@@ -14,6 +14,12 @@ from ..model.errors import StoreCorruptError
 SLICE_BYTES: Final = 256 * 1024
 
 
+def damage_of(artifact_id: str, size: object, rows: int, held: int) -> tuple[str, str]:
+    """What `check` says of an artifact whose rows are not those of its size, and what to do."""
+    what = f"artifact {artifact_id} has {size} bytes, and its {rows} rows hold {held}: some are missing or changed"
+    return what, "put the same bytes into the session again, which writes them anew, or restore a backup"
+
+
 def slices(data: bytes) -> Iterator[tuple[int, bytes]]:
     """(number, bytes) of each row."""
     for n, start in enumerate(range(0, len(data), SLICE_BYTES)):

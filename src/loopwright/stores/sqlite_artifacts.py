@@ -27,16 +27,21 @@ class Begun(Struct, frozen=True):
 
 
 def begin(execute: Execute, session_id: str, media_type: str, size: int, digest: str) -> Begun:
-    """Registers the artifact, not yet visible; content that is known already is not written twice."""
+    """Registers the artifact, not yet visible; content that is known already is not written twice,
+    unless its rows were damaged."""
     artifact_id = artifact_name(session_id, digest)
     # Read to its end: outside of a transaction that is what commits it.
     rows = execute(sql.BEGIN_ARTIFACT, (artifact_id, session_id, media_type, size, digest)).fetchall()
     if not rows:
         gone = execute(sql.IS_GONE, (session_id,)).fetchone()
         raise SessionGoneError(session_id) if gone else SessionNotFoundError(session_id)
-    row = rows[0]
-    known = find(execute, artifact_id) if row[1] else None
-    return Begun(row[0], known or Artifact(artifact_id, session_id, media_type, size, digest), bool(row[1]))
+    id_, complete = rows[0]
+    if complete and execute(sql.ARTIFACTS_ASTRAY, (id_,)).fetchall():
+        execute(sql.REOPEN_ARTIFACT, (id_, size)).fetchall()
+        execute(sql.DROP_ROWS_FROM, (id_, len(rows_of(size, 0, None)))).fetchall()
+        complete = False
+    known = find(execute, artifact_id) if complete else None
+    return Begun(id_, known or Artifact(artifact_id, session_id, media_type, size, digest), bool(complete))
 
 
 def write_slice(id_: int, n: int, data: bytes, own: CommitConnection) -> None:

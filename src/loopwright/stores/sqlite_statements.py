@@ -224,6 +224,16 @@ BEGIN_ARTIFACT: Final = (
 )
 ARTIFACT_ROW: Final = "INSERT OR REPLACE INTO lw_artifact_rows VALUES (?, ?, ?)"
 FINISH_ARTIFACT: Final = "UPDATE lw_artifacts SET complete = 1 WHERE id = ?"
+# Complete artifacts whose rows are not those of their size; only lengths are looked at, no bytes are read.
+ARTIFACTS_ASTRAY: Final = (
+    "SELECT a.session_id, a.artifact_id, a.size, count(r.n), coalesce(sum(length(r.data)), 0) FROM lw_artifacts AS a"
+    " LEFT JOIN lw_artifact_rows AS r ON r.id = a.id WHERE a.complete = 1 AND (?1 IS NULL OR a.id = ?1) GROUP BY a.id"
+    " HAVING a.size <> coalesce(sum(length(r.data)), 0) OR count(r.n) <> (a.size + 262143) / 262144"
+    " OR max(r.n) >= count(r.n)"
+)
+# A damaged artifact that is put again: hidden until all of its rows are written.
+REOPEN_ARTIFACT: Final = "UPDATE lw_artifacts SET complete = 0, size = ?2 WHERE id = ?1"
+DROP_ROWS_FROM: Final = "DELETE FROM lw_artifact_rows WHERE id = ? AND n >= ?"
 ARTIFACT_ROWS: Final = "SELECT n, data FROM lw_artifact_rows WHERE id = ? AND n >= ? AND n < ? ORDER BY n"
 
 # --- deleting and checking ----------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ..ports.store_admin import StoreProblem
 from . import ownership
 from . import sqlite_statements as sql
 from .budget_guard import budget_problem
+from .slices import damage_of
 from .sqlite_commits import CommitConnection
 from .sqlite_deletion import bury
 
@@ -81,7 +82,7 @@ def give_up(own: CommitConnection, owner: str, session_ids: Sequence[str]) -> No
 
 
 def problems(own: CommitConnection) -> list[StoreProblem]:
-    """Damage in pages, in journals' numbering, in heads; reads everything."""
+    """Damage in pages, in journals' numbering, in heads, in artifacts; reads everything."""
     restore = "restore a backup, or save what can be read with the sqlite3 shell's .recover"
     found: list[StoreProblem] = []
     try:
@@ -97,6 +98,8 @@ def problems(own: CommitConnection) -> list[StoreProblem]:
         for session_id, base_id, base_position in own.execute(sql.FORKS_ASTRAY):
             what = f"it is a fork, and session {base_id} has not the records before {base_position} that it reads of it"
             found.append(StoreProblem(session_id, what, restore))
+        for session_id, *artifact in own.execute(sql.ARTIFACTS_ASTRAY, (None,)):
+            found.append(StoreProblem(session_id, *damage_of(*artifact)))
         for key, held, open_ in own.execute(sql.BUDGETS_ASTRAY):
             found.append(StoreProblem(None, *budget_problem(key, held, open_)))
         for (count,) in own.execute(sql.STRAYS):

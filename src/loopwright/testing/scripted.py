@@ -43,8 +43,11 @@ class Gated(Struct, frozen=True):
     """Set when the call has arrived and waits."""
 
 
-Step: TypeAlias = "str | LLMResponse | ToolCalls | Gated | BaseException | Callable[[LLMRequest], LLMResponse | str | Awaitable[LLMResponse]]"
-"""A text, a whole response, tool calls, something to raise, or a function of the request."""
+Said: TypeAlias = "str | LLMResponse | ToolCalls | Gated | BaseException"
+"""A text, a whole response, tool calls, any of these once a gate is open, or something to raise."""
+
+Step: TypeAlias = "Said | Callable[[LLMRequest], Said | Awaitable[Said]]"
+"""What is said, or a function of the request that returns it, async or not."""
 
 
 def calls(*wanted: tuple[str, Mapping[str, Any] | str], text: str = "") -> ToolCalls:
@@ -148,13 +151,17 @@ class ScriptedLLM:
             self._next += 1
             return self._next - 1, step
 
-    async def _play(self, step: Step, request: LLMRequest, number: int) -> LLMResponse:
+    async def _play(self, step: Any, request: LLMRequest, number: int) -> LLMResponse:
         await breathe()
-        while isinstance(step, Gated):
-            if step.reached is not None:
-                step.reached.set()
-            await step.gate.wait()
-            step = step.step
+        while isinstance(step, Gated) or callable(step):
+            if isinstance(step, Gated):
+                if step.reached is not None:
+                    step.reached.set()
+                await step.gate.wait()
+                step = step.step
+            else:
+                made_of = step(request)
+                step = await made_of if inspect.isawaitable(made_of) else made_of
         if isinstance(step, BaseException):
             raise step
         if isinstance(step, LLMResponse):
@@ -164,10 +171,8 @@ class ScriptedLLM:
         if isinstance(step, ToolCalls):
             made = [ToolCall(f"call_{number}_{i}", name, _text(given)) for i, (name, given) in enumerate(step.calls)]
             return self._response(step.text, tuple(made), request)
-        result = step(request)
-        if inspect.isawaitable(result):
-            result = await result
-        return self._response(result, (), request) if isinstance(result, str) else result
+        kind = type(step).__name__
+        raise ScriptError(f"a step is a text, calls(...), an LLMResponse, an exception or a function, not {kind}")
 
     def _response(self, text: str, made: tuple[ToolCall, ...], request: LLMRequest) -> LLMResponse:
         finish: FinishReason = "tool_calls" if made else "stop"

@@ -147,6 +147,8 @@ class MemoryPromises(StoreMaker):
         bad: Sequence[dict[str, Any]] = (
             {"text": "ü" * (MAX_MEMORY_BYTES // 2) + "x"},
             {"namespace": ""},
+            {"namespace": None},
+            {"memory_id": 5},
             {"namespace": "n" * 256},
             {"memory_id": ""},
             {"memory_id": "a\x00"},

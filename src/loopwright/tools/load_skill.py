@@ -10,6 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from ..model.visible import visible
 from ..ports.skill_source import LoadedSkill, SkillSource
 from ..ports.tool import ToolDefinition
 from .decorator import tool
@@ -36,10 +37,15 @@ def load_skill_tool(skills: SkillSource) -> ToolDefinition:
 
 
 def _shown(skill: LoadedSkill) -> str:
-    parts = [f"Skill {skill.name}, in the folder {skill.folder}", skill.body or "(the skill has no instructions)"]
+    parts = [
+        f"Skill {skill.name}, in the folder {visible(skill.folder)}",
+        skill.body or "(the skill has no instructions)",
+    ]
     if skill.files:
         more = [] if skill.is_complete else ["(there are more files)"]
         parts.append(
-            "\n".join([f'Files (read one with load_skill(name="{skill.name}", file=...)):', *skill.files, *more])
+            "\n".join(
+                [f'Files (read one with load_skill(name="{skill.name}", file=...)):', *map(visible, skill.files), *more]
+            )
         )
     return "\n\n".join(parts)

@@ -90,6 +90,9 @@ def create_default_tool_registry(
     `skills` adds `load_skill` to any preset, unless it is excluded.
     Raises: `ConfigError` listing every unknown name, and when a tool needs a workspace and there is none.
     """
+    if not (skills is None or _is_source(skills)):
+        # Who reads folders stands in a layer beside this one, and the list in the prompt is to be of the same library.
+        raise ConfigError(f"skills must be a SkillLibrary: skills=SkillLibrary({_shown(skills)}), not {skills!r}")
     names = _chosen(preset, (*include, *(["load_skill"] if skills is not None else ())), tuple(exclude), allow_bash)
     if "load_skill" in names and skills is None:
         raise ConfigError("load_skill needs skills=, for example skills=SkillLibrary(folder)")
@@ -106,6 +109,14 @@ def create_default_tool_registry(
         else:
             registry.register(_IN_WORKSPACE[name](place))
     return registry
+
+
+def _is_source(skills: object) -> bool:
+    return not isinstance(skills, type) and hasattr(skills, "skills") and hasattr(skills, "load")
+
+
+def _shown(skills: object) -> str:
+    return repr(str(skills)) if isinstance(skills, str | Path) else "folder"
 
 
 def _chosen(preset: str, include: tuple[str, ...], exclude: tuple[str, ...], allow_bash: bool) -> list[str]:

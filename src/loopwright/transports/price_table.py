@@ -50,18 +50,17 @@ class PriceTable:
         `otherwise` is asked for models that the table does not have; "auto" are the list prices of providers.
         Raises: `ConfigError` that lists every problem; for "auto" `ImportError` that names the extra.
         """
-        problems: list[str] = []
-        found: list[tuple[str, re.Pattern[str], TokenPrices]] = []
-        for name, given in prices.items():
-            try:
-                entry = msgspec.convert(msgspec.to_builtins(given), TokenPrices)
-            except (msgspec.ValidationError, TypeError) as error:
-                problems.append(f"prices of {name!r}: {error}")
-                continue
-            problems += [f"prices of {name!r}: {problem}" for problem in price_problems(entry)]
-            found.append((name, _pattern(name), entry))
+        if not isinstance(prices, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+            raise ConfigError(f"prices must be a mapping from models to their prices, not {type(prices).__name__}")
+        given: dict[Any, Any] = dict(prices)
+        problems = [f"prices of {name!r}: {problem}" for name, one in given.items() for problem in price_problems(one)]
+        problems += [f"the name of a model must be text, not {name!r}" for name in given if not isinstance(name, str)]
+        if otherwise is not None and otherwise != "auto" and not callable(getattr(otherwise, "cost", None)):
+            problems.append(f'otherwise must be "auto" or a price list such as PriceTable({{...}}), not {otherwise!r}')
         if problems:
             raise ConfigError(problems)
+        entries = {name: msgspec.convert(msgspec.to_builtins(one), TokenPrices) for name, one in given.items()}
+        found = [(name, _pattern(name), entry) for name, entry in entries.items()]
         self._entries = sorted(found, key=lambda one: ("*" in one[0], -len(one[0])))
         self._otherwise = published_prices.PublishedPrices() if otherwise == "auto" else otherwise
         self._entry = lru_cache(maxsize=_REMEMBERED)(self._looked_up)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 
 import pytest
 from tests.scenario.cli.command_line import CommandLine, session_of
+
+from loopwright import ImagePart, StatefulAgentLoop, TextPart, ToolHandlerResult, tool
+from loopwright.testing import ScriptedLLM, calls
 
 
 @pytest.mark.parametrize(
@@ -69,6 +74,31 @@ def test_show_is_a_transcript_with_calls_and_outcome(loopwright: CommandLine) ->
     data = loopwright("sessions", "show", sid, "--json").json
     assert data["head"]["session_id"] == sid
     assert [r["position"] for r in data["records"]] == list(range(data["head"]["position"]))
+
+
+async def _pictures(path: Path) -> None:
+    @tool(effect="pure")
+    async def screenshot() -> ToolHandlerResult:
+        """Take a picture."""
+        return ToolHandlerResult([TextPart("日本語 and " + "words " * 100), ImagePart("image/png", b"x")])
+
+    model = ScriptedLLM([calls(("screenshot", {})), "seen"])
+    async with StatefulAgentLoop(llm=model, dsn=path, tools=[screenshot]) as loop:
+        await loop.send([TextPart("look " * 100), ImagePart("image/jpeg", b"y")])
+
+
+@pytest.mark.parametrize("form", [(), ("--full",), ("--journal",), ("--journal", "--full")])
+@pytest.mark.parametrize("width", ["60", "120"])
+def test_pictures_are_named_in_every_form_however_long_the_text_before_them(
+    without_model: CommandLine, form: tuple[str, ...], width: str
+) -> None:
+    asyncio.run(_pictures(without_model.folder / "p.db"))
+    without_model.env["COLUMNS"] = width
+    with without_model.terminal("sessions", "show", "last", "--db", "p.db", *form) as terminal:
+        assert terminal.end() == 0
+    for shown in (terminal.text, without_model("sessions", "show", "last", "--db", "p.db", *form).out):
+        assert "[image/png]" in shown
+        assert "[image/jpeg]" in shown
 
 
 def test_export_is_json_lines_of_head_and_records(loopwright: CommandLine) -> None:

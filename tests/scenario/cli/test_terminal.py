@@ -104,6 +104,35 @@ def test_a_reopened_chat_asks_what_was_left_open(loopwright: CommandLine) -> Non
         assert terminal.end() == 0
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("full", [(), ("--full",)])
+def test_a_journal_never_cuts_position_and_kind_whatever_the_width(
+    loopwright: CommandLine, width: int, full: tuple[str, ...]
+) -> None:
+    sid = session_of(loopwright("run", "files"))
+    records = loopwright("sessions", "show", sid, "--json").json["records"]
+    loopwright.env["COLUMNS"] = str(width)
+    with loopwright.terminal("sessions", "show", sid, "--journal", *full) as terminal:
+        assert terminal.end() == 0
+    shown = terminal.text.splitlines()
+    lines = shown[[line.split()[:1] for line in shown].index(["pos"]) :]
+    assert ("at" in lines[0].split()) == (width >= 60)
+    cells = [line.split() for line in lines[1:] if line[:3].strip()]
+    kind = 2 if width >= 60 else 1
+    assert [(line[0], line[kind]) for line in cells] == [(str(one["position"]), one["kind"]) for one in records]
+    assert max(len(line) for line in lines) <= width
+
+
+def test_a_journal_in_a_pipe_has_a_whole_line_for_each_record(loopwright: CommandLine) -> None:
+    sid = session_of(loopwright("run", "files"))
+    records = loopwright("sessions", "show", sid, "--json").json["records"]
+    lines = loopwright.process("sessions", "show", sid, "--journal").out.splitlines()
+    assert [line.split()[::2][:2] for line in lines[-len(records) :]] == [
+        [str(one["position"]), one["kind"]] for one in records
+    ]
+    assert any(line.endswith("completed after 2 rounds") for line in lines)
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
 def test_a_list_never_cuts_id_and_state_whatever_the_width(loopwright: CommandLine, width: int) -> None:
     words = "a title that goes on and on, 日本語のタイトル, until nobody knows where it began or how it should ever end"

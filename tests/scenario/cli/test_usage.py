@@ -6,7 +6,7 @@ import asyncio
 import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import apsw
 import pytest
@@ -14,8 +14,11 @@ from rich.cells import cell_len
 from tests.scenario.cli.command_line import CommandLine
 
 from loopwright import AgentLoopConfig, LLMResponse, LLMRetryPolicy, StatefulAgentLoop, Usage
-from loopwright.cli.usage_report import UNDATED, UsageGroup, UsageReport
+from loopwright.cli.usage_report import LOOKED_AT, UNDATED, UsageGroup, UsageReport
 from loopwright.cli.usage_view import bar, bar_lines, budget_lines, table_lines
+from loopwright.model.codec import kind_of
+from loopwright.model.context_records import ContextRecord
+from loopwright.model.records import SessionRecord
 from loopwright.ports.ledger import BudgetAccount
 from loopwright.testing import ScriptedLLM
 from loopwright.testing.virtual import VirtualAmbient
@@ -164,6 +167,83 @@ def test_records_that_cannot_be_read_are_said_and_the_rest_is_counted(used: Comm
     assert done.json["total"]["calls"] == 4
 
 
+def damaged(command: CommandLine, statement: str) -> None:
+    connection = apsw.Connection(str(command.folder / ".loopwright" / "sessions.db"))
+    connection.execute(statement)
+    connection.close()
+
+
+REPLIES = "WHERE kind = 'assistant_message_added'"
+
+
+@pytest.mark.parametrize(
+    "what, unreadable",
+    [
+        (f"body = substr(body, 1, 20) {REPLIES}", 4),
+        (f"body = '' {REPLIES}", 4),
+        (f"body = 7 {REPLIES}", 4),
+        (f"body = x'00ff' {REPLIES}", 4),
+        (f"version = 'x' {REPLIES}", 4),
+        (f"kind = 'x' {REPLIES}", 4),
+        ("at = 'x'", 0),
+        ("at = x'00'", 0),
+        ("at = 9e999", 0),
+    ],
+)
+@pytest.mark.parametrize("words", [["--by", "day"], ["--by", "session", "--since", "9999d"]], ids=" ".join)
+def test_damaged_rows_are_counted_and_said_and_never_end_the_report(
+    used: CommandLine, what: str, unreadable: int, words: list[str]
+) -> None:
+    damaged(used, f"UPDATE lw_records SET {what}")
+    done = used("usage", "--json", *words)
+    assert (done.code, done.json["unreadable"]) == (0, unreadable)
+    assert (f"{unreadable} records cannot be read" in done.err) == (unreadable > 0)
+    assert done.json["total"]["calls"] == 5 - unreadable
+    assert used("usage", *words).code == 0
+
+
+@pytest.mark.parametrize(
+    "what", ["updated_at = 'x'", "agent_name = x'00ff'", "agent_name = 7", "title = 7", "title = x'00ff'"]
+)
+def test_odd_values_of_a_session_leave_nothing_out(used: CommandLine, what: str) -> None:
+    damaged(used, f"UPDATE lw_sessions SET {what}")
+    assert used("usage", "--by", "session").code == 0
+    done = used("usage", "--by", "agent", "--since", "9999d", "--json")
+    assert (done.code, done.json["unreadable"], done.json["total"]["calls"]) == (0, 0, 5)
+
+
+def test_a_session_with_missing_records_is_said_and_the_others_are_counted(used: CommandLine) -> None:
+    damaged(used, "DELETE FROM lw_records WHERE id = (SELECT max(id) - 2 FROM lw_records)")
+    done = used("usage", "--json")
+    assert (done.code, done.json["unreadable"], done.json["total"]["calls"]) == (0, 1, 4)
+
+
+def test_accounts_with_odd_values_are_left_out_and_said(used: CommandLine) -> None:
+    for key, spent in (("first", 5), ("odd", "'abc'"), ("third", 7)):
+        damaged(used, f"INSERT INTO lw_budgets (budget_key, spent, held) VALUES ('{key}', {spent}, 0)")
+    done = used("usage", "--json")
+    assert (done.code, done.json["unreadable_budgets"], "1 budget cannot be read" in done.err) == (0, 1, True)
+    assert [one["key"] for one in done.json["budgets"]] == ["first", "third"]
+
+
+def test_every_kind_of_record_that_tells_a_usage_is_looked_at() -> None:
+    told = {kind_of(one) for one in (*get_args(SessionRecord), *get_args(ContextRecord)) if hasattr(one, "usage")}
+    assert told <= LOOKED_AT
+    assert "assistant_message_added" in told
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_a_name_that_the_output_cannot_hold_is_written_with_question_marks(
+    without_model: CommandLine, encoding: str
+) -> None:
+    (without_model.folder / ".loopwright").mkdir()
+    path = without_model.folder / ".loopwright" / "sessions.db"
+    asyncio.run(talk(path, "writer", reply("m-漢x"), asked="m-漢x"))
+    without_model.env["PYTHONIOENCODING"] = encoding
+    done = without_model.process("usage")
+    assert (done.code, "m-??x" in done.out, "Error" in done.err) == (0, True, False)
+
+
 def test_a_pipe_gets_whole_names_exact_figures_and_no_colours(used: CommandLine) -> None:
     done = used.process("usage")
     assert "\x1b" not in done.out
@@ -221,6 +301,52 @@ def test_a_narrow_terminal_loses_figures_before_names_and_money() -> None:
     assert "~100,000,000" in table_lines(report(9), 200)[-2].plain
     assert "~100M" in table_lines(report(9), 70)[-2].plain
     assert table_lines(report(9), 20)[0].plain.split() == ["model", "cost"]
+
+
+NAMES = ["claude-sonnet-4-5-20250929", "gemini-2.5-flash-preview-09-2025"]
+
+
+@pytest.mark.parametrize("width, left", [(60, set[str]()), (80, {"calls", "input", "output"})])
+def test_names_of_models_and_money_stay_whole_and_reasoning_and_cached_go_first(width: int, left: set[str]) -> None:
+    used = Usage(123_456, 12_345, 100_000, 0, 10_000, 10, nanodollars=1_234_567_890)
+    rows = [UsageGroup(key=name, usage=used, computed=2_345_678_901) for name in NAMES]
+    shown = report(0, groups=rows, total=UsageGroup(key="total", usage=used), with_prices=True)
+    lines = [line.plain for line in table_lines(shown, width)]
+    assert [line.split()[0] for line in lines[1:-1]] == NAMES
+    assert all("$1.23" in line and "$2.35" in line for line in lines[1:-1])
+    assert "reasoning" not in lines[0].split()
+    assert left <= set(lines[0].split())
+    bars = [line.plain for line in bar_lines(shown, width, blocks=True)]
+    assert [line.split()[0] for line in bars[1:]] == NAMES
+    assert max(map(cell_len, lines + bars)) <= width
+
+
+def test_keys_of_budgets_and_money_stay_whole_before_what_is_held() -> None:
+    key = "customers/a-company-with-a-name/2026-11/research"
+    lines = [line.plain for line in budget_lines([BudgetAccount(key, 12_340_000_000, 10_000_000, 2)], 60)]
+    assert (lines[0].split(), lines[1].split()) == (["budget", "spent"], [key, "$12.3400"])
+    assert budget_lines([BudgetAccount(key, 12_340_000_000, 10_000_000, 2)], 80)[1].plain.split()[0] == key
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_titles_of_sessions_stand_at_the_end_where_there_is_room(width: int) -> None:
+    used = Usage(123_456, 12_345, 100_000, 0, 10_000, 10, nanodollars=1_234_567_890)
+    ids = ["sess_" + letter * 24 for letter in "ab"]
+    titles = ["日本語のタイトルはとても長いので切られます" * 3, "a short one"]
+    rows = [UsageGroup(key=one, title=title, usage=used, last=MIDDAY) for one, title in zip(ids, titles, strict=True)]
+    shown = report(0, by="session", groups=rows, total=UsageGroup(key="total", usage=used))
+    lines = [line.plain for line in table_lines(shown, width)]
+    assert [line.split()[0] for line in lines[1:-1]] == ids
+    assert max(map(cell_len, lines)) <= width
+    has_room = width > 60
+    assert ("title" in lines[0], "日本語" in lines[1], "a short one" in lines[2]) == (has_room, has_room, has_room)
+    assert ("reasoning" in lines[0]) == (width > 100)
+
+
+def test_a_report_by_session_knows_titles(without_model: CommandLine) -> None:
+    assert without_model("run", "hello   there", "--model", "echo:").code == 0
+    assert without_model("usage", "--by", "session", "--json").json["groups"][0]["title"] == "hello there"
+    assert without_model.process("usage", "--by", "session").out.splitlines()[1].endswith("  hello there")
 
 
 def test_many_groups_share_a_last_line_and_nothing_is_lost() -> None:

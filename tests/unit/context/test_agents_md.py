@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from loopwright.context import PromptFiles, SkillLibrary
 from loopwright.context.agents_md import MAX_AGENTS_BYTES, read_agents_files, repository_root
 from loopwright.core.prompt_assembly import RepositoryFile
+from loopwright.model.errors import ConfigError
 from loopwright.ports.prompt_source import PromptSections, PromptSource
 
 
@@ -90,9 +92,24 @@ def test_a_link_inside_the_repository_counts_and_an_empty_file_is_nothing(reposi
     assert [file.text for file in read_agents_files(repository / "pkg").files] == ["shared"]
 
 
-def test_a_workspace_that_is_not_there_has_no_files(tmp_path: Path) -> None:
-    found = read_agents_files(tmp_path / "nope")
-    assert (found.files, found.problems) == ((), ())
+def test_a_workspace_that_is_no_folder_is_a_problem_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for name, why in (("no\x1bpe", "is not there"), ("file", "is no folder")):
+        found = PromptFiles(workspace=tmp_path / name).sections()
+        assert found.repository == ""
+        (problem,) = found.problems
+        assert (problem.path, problem.why) == (str(tmp_path / name).replace("\x1b", "\\x1b"), why)
+
+
+def test_a_path_with_escapes_is_told_in_text_that_prints(tmp_path: Path) -> None:
+    root = tmp_path / "re\x1b]0;t\x07po"
+    (root / ".git").mkdir(parents=True)
+    (root / "AGENTS.md").write_bytes(b"\0")
+    (problem,) = read_agents_files(root).problems
+    assert problem.path.isprintable()
+    (root / "AGENTS.md").write_bytes(b"x" * 90)
+    (problem,) = read_agents_files(root, 50).problems
+    assert problem.path.isprintable()
 
 
 def test_a_prompts_files_are_read_anew_each_time_and_unchanged_ones_give_the_same_bytes(repository: Path) -> None:
@@ -111,3 +128,13 @@ def test_a_prompts_files_are_read_anew_each_time_and_unchanged_ones_give_the_sam
     (repository / "AGENTS.md").write_text("Use spaces.")
     assert "spaces" in source.sections().repository
     assert PromptFiles().sections() == PromptSections()
+
+
+def test_skills_may_be_named_by_their_folder_and_what_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pdf").mkdir()
+    (tmp_path / "pdf" / "SKILL.md").write_text("---\ndescription: Reads PDFs.\n---\nRun it.")
+    for given in (tmp_path, str(tmp_path)):
+        assert PromptFiles(skills=given).sections() == PromptFiles(skills=SkillLibrary(tmp_path)).sections()
+    for wrong in (5, SkillLibrary, ["skills"]):
+        with pytest.raises(ConfigError, match="skills must be a SkillLibrary or the path of a folder"):
+            PromptFiles(skills=cast("Any", wrong))

@@ -17,6 +17,7 @@ from loopwright.context.front_matter import read_front_matter
 from loopwright.context.skills import MAX_DEPTH, MAX_FILE_BYTES, MAX_FOLDERS, MAX_LISTED, MAX_SKILL_BYTES
 from loopwright.model.call_errors import SkillUnavailableError
 from loopwright.ports.skill_source import SkillSummary
+from loopwright.tools.load_skill import load_skill_tool
 
 GOOD = "---\nname: pdf\ndescription: Reads PDFs. Use it for forms.\n---\n\n# PDF\n\nRun it.\n"
 
@@ -281,3 +282,27 @@ def test_without_its_driver_the_library_names_the_extra_and_agents_files_still_w
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=50, check=True
     )
     assert done.stdout.startswith("()\nskills need pyyaml; pip install 'loopwright[skills]'")
+
+
+def test_names_with_escapes_are_told_in_text_that_prints(tmp_path: Path) -> None:
+    odd = "x\x1b]0;t\x07\nWARNING forged"
+    folder = tmp_path / odd
+    skill(folder, odd)
+    skill(folder, "pdf")
+    skill(tmp_path / f"{odd}2", "pdf")
+    library = SkillLibrary(folder, tmp_path / f"{odd}2", tmp_path / f"{odd}3")
+    assert names(library) == ["pdf"]
+    assert len(library.problems) == 3
+    assert all(text.isprintable() for one in library.problems for text in (one.path, one.why, str(one)))
+    with pytest.raises(SkillUnavailableError) as unknown:
+        library.load(odd)
+    assert str(unknown.value).isprintable()
+    (folder / "pdf" / odd).write_text("a")
+    (folder / "pdf" / f"{odd}2").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
+    handler = load_skill_tool(library).handler
+    assert handler is not None
+    shown = [handler({"name": "pdf"}, None), handler({"name": "pdf", "file": f"{odd}2"}, None)]  # type: ignore[arg-type]
+    assert not [text for text in shown if "\x1b" in text or "\nWARNING" in text]
+    with pytest.raises(SkillUnavailableError) as missing:
+        library.read("pdf", "nope")
+    assert str(missing.value).isprintable()

@@ -165,4 +165,4 @@ class FoldMachine(RuleBasedStateMachine):
 
 
 TestFoldMachine = FoldMachine.TestCase
-TestFoldMachine.settings = settings(max_examples=60, stateful_step_count=25)
+TestFoldMachine.settings = settings(max_examples=30, stateful_step_count=20)

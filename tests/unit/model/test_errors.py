@@ -134,7 +134,7 @@ def test_every_error_says_in_one_sentence_what_it_means(kind: type[LoopwrightErr
         (errors.AgentUnavailableError("s1", "a", ("b",)), ["s1", "'a'", "agent_name"]),
         (
             errors.BudgetRefusedError("team", limit=10**9, spent=7 * 10**8, held=2 * 10**8, asked=2 * 10**8),
-            ["'team'", "1.000000", "0.700000", "0.200000", "raise the limit"],
+            ["'team'", "1.00 USD", "0.70 USD", "0.20 USD", "raise the limit"],
         ),
         (errors.ToolNotFound("x", ("y",)), ["'x'", "y"]),
         (errors.SessionTooNewError("s1", 3, 1), ["s1", "3", "upgrade"]),
@@ -144,3 +144,14 @@ def test_every_error_says_in_one_sentence_what_it_means(kind: type[LoopwrightErr
 def test_an_error_carries_its_facts_and_the_way_out(error: LoopwrightError, words: list[str]) -> None:
     for word in words:
         assert word in str(error)
+
+
+def test_a_refused_budget_says_what_there_is_and_the_way_out_of_its_kind() -> None:
+    team = errors.BudgetRefusedError("team", limit=10**9, spent=12_300, held=5, asked=2 * 10**9)
+    assert "0.0000123 USD spent and 0.000000005 USD held of 1.00 USD" in str(team)
+    assert "wait until" in str(team)
+    mine = errors.BudgetRefusedError("session", limit=10**9, spent=0, held=0, asked=15 * 10**8, shared=False)
+    assert "held" not in str(mine)
+    assert "1.50 USD were asked for" in str(mine)
+    assert "start another session" in str(mine)
+    assert "nothing was written" not in str(mine)

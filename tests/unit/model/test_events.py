@@ -32,9 +32,10 @@ def sample(kind: Any) -> Any:
         if field.type in SAMPLES:
             values.append(SAMPLES[field.type])
         elif typing.get_origin(field.type) is dict:
-            values.append({"k": [1, None, "x"]})
+            values.append({"k": 3} if typing.get_args(field.type)[1] is int else {"k": [1, None, "x"]})
         elif typing.get_origin(field.type) is tuple:
-            values.append(("a", "b"))
+            one = typing.get_args(field.type)[0]
+            values.append((sample(one),) if issubclass(one, msgspec.Struct) else ("a", "b"))
         elif typing.get_origin(field.type) is typing.Literal:
             values.append(typing.get_args(field.type)[0])
         else:

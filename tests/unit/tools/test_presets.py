@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,12 @@ class OneSkill:
 
     def read(self, name: str, path: str) -> str:
         return f"{path} of {name}"
+
+
+@pytest.mark.parametrize("skills", ["skills", Path("skills"), 5, OneSkill])
+def test_skills_of_a_wrong_kind_are_refused_with_what_is_wanted(tmp_path: Path, skills: Any) -> None:
+    with pytest.raises(ConfigError, match=r"skills must be a SkillLibrary: skills=SkillLibrary\("):
+        create_default_tool_registry(workspace=tmp_path, skills=skills)
 
 
 def test_notes_and_the_todo_list_are_in_the_full_preset_and_skills_come_with_a_library(tmp_path: Path) -> None:
