@@ -40,6 +40,7 @@ from ..model.messages import UserMessage, as_messages
 from ..model.notes import Note, NotesPolicy
 from ..model.records import Record
 from ..model.usage import NO_USAGE, Usage
+from ..ports.ambient import breathe
 from ..ports.cancellation import CancellationToken
 from ..ports.fold import FoldedPart, FoldResult, FoldStrategy, FoldTask
 from ..ports.hook import FoldContext, HookDirective
@@ -462,4 +463,5 @@ class Desk:
         if isinstance(outcome, NoReply):
             raise outcome.error
         self.model = outcome.response.model or self.model
+        await breathe()  # a model that never waits would let a strategy that loops keep everything else waiting
         return outcome.response
