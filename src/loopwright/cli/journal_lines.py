@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from rich.cells import cell_len
-from rich.text import Text
 
 from ..model.codec import decode_record
 from ..model.errors import StoreCorruptError
@@ -40,6 +38,7 @@ from ..model.records import (
 from ..model.usage import Usage
 from ..ports.store import StoredRecord
 from .context_lines import context_words
+from .text_columns import columns, cut_to
 
 _CONTROL = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
 
@@ -92,11 +91,9 @@ def parts_line(content: str | tuple[TextPart | ImagePart | FilePart, ...], width
     """`parts_text` behind `before` on one line of at most `width` columns; what is not text is named, and the rest cut."""
     text = one_line(before + (content if isinstance(content, str) else content_text(content)), width)
     others = "" if isinstance(content, str) else " ".join(_others(content))
-    room = max(width - cell_len(others) - 1, 0) if others else width
-    if cell_len(text) > room:
-        cut = Text(text)
-        cut.truncate(room, overflow="ellipsis")
-        text = cut.plain
+    room = max(width - columns(others) - 1, 0) if others else width
+    if columns(text) > room:
+        text = cut_to(text, room)
     return one_line(f"{text} {others}", width)
 
 
@@ -114,9 +111,7 @@ def record_of(row: StoredRecord) -> Record | None:
 
 def record_text(record: Record | None, width: int = 90) -> str:
     """What a record says, on one line of at most `width` columns."""
-    line = Text(one_line(_words(record, width), width))
-    line.truncate(width, overflow="ellipsis")
-    return line.plain
+    return cut_to(one_line(_words(record, width), width), width)
 
 
 def _words(record: Record | None, width: int) -> str:
