@@ -91,7 +91,7 @@ def decode(body: bytes, as_type: type[T]) -> T:
 
 def encode_record(record: Record) -> tuple[str, int, bytes]:
     """(kind, version, body) of a record."""
-    kind = kind_of(type(record))
+    kind = KINDS.get(type(record)) or kind_of(type(record))
     return kind, VERSIONS.get(kind, 1), encode(record)
 
 

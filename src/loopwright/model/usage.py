@@ -85,6 +85,8 @@ def odd_figure(usage: object) -> str:
 
     "usage" for what is no `Usage` at all.
     """
+    if usage is NO_USAGE:  # the provider said nothing, as most local ones do
+        return ""
     if not isinstance(usage, Usage):
         return "usage"
     given: object = usage.estimated  # hosts' services are not always type-checked
