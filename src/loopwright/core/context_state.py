@@ -30,7 +30,7 @@ from ..model.messages import AssistantMessage, Message, ToolResultMessage, UserM
 from ..model.notes import Note, TodoItem
 from ..model.records import Record
 from ..model.usage import Usage
-from .estimate import message_tokens, text_tokens, tool_tokens
+from .estimate import fixed_tokens, message_tokens
 from .state import State
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def refusal(state: State, record: Record) -> str | None:
 def _epoch(state: State, record: PromptEpochStarted, at: float) -> None:
     facts = of(state)
     facts.epoch = record
-    facts.epoch_tokens = text_tokens(record.instructions or "") + sum([tool_tokens(spec) for spec in record.tools])
+    facts.epoch_tokens = fixed_tokens(record.instructions, record.tools)
 
 
 def _projected(state: State, record: SendProjected, at: float) -> None:

@@ -9,6 +9,8 @@ Read next: `calibration.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..model.codec import encode
 from ..model.messages import AssistantMessage, FilePart, ImagePart, Message, TextPart, ToolCall
 from ..model.specs import ToolSpec
@@ -80,6 +82,11 @@ def text_tokens(text: str) -> int:
 def tool_tokens(spec: ToolSpec) -> int:
     """A rough count for a tool's definition."""
     return len(encode(spec)) // SCHEMA_BYTES + OVERHEAD
+
+
+def fixed_tokens(instructions: str | None, tools: Iterable[ToolSpec]) -> int:
+    """A rough count for what a request holds before its messages."""
+    return text_tokens(instructions or "") + sum([tool_tokens(spec) for spec in tools])
 
 
 def estimated(input_tokens: int, output_characters: int) -> Usage:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ..late import Late
+from ..model.codec import CONTEXT_KINDS
 from ..model.errors import LLMContextOverflowError
 from ..model.messages import Message, ToolCall, ToolResultMessage, UserMessage
 from ..model.records import (
@@ -461,15 +462,7 @@ FACTS_ONLY = frozenset(
         StateCheckpointed,
         ChainLinked,
     )
-) | {
-    "prompt_epoch_started",
-    "fold_failed",
-    "note_written",
-    "todo_written",
-    "tokens_calibrated",
-    "cost_reserved",
-    "cost_settled",
-}
+) | frozenset(CONTEXT_KINDS).difference(("fold_made", "send_projected"))
 """Kinds that say nothing to the model: while no call is open they change facts alone, and a later checkpoint has those."""
 
 

@@ -15,7 +15,7 @@ from typing import cast
 
 from ..core.calibration import Learned, after, counted, news, raw_tokens, recorded, worth_counting
 from ..core.calls import text_of
-from ..core.estimate import text_tokens, tool_tokens
+from ..core.estimate import fixed_tokens
 from ..core.fold_plan import due
 from ..core.window import tokens_of
 from ..model.context_records import TokensCalibrated
@@ -62,8 +62,7 @@ def _raw_of(run: RunContext, request: LLMRequest) -> int:
     if request.system_prompt == fixed and request.tools == run.specs():
         size = 0 if context is None else context.epoch_tokens
     else:
-        specs = cast("Sequence[ToolSpec]", request.tools)
-        size = text_tokens(request.system_prompt or "") + sum([tool_tokens(spec) for spec in specs])
+        size = fixed_tokens(request.system_prompt, cast("Sequence[ToolSpec]", request.tools))
     messages = cast("Sequence[Message]", request.messages)
     if len(messages) == len(window := run.window()) and messages == window:
         return raw_tokens(state) - (0 if context is None else context.epoch_tokens) + size

@@ -30,7 +30,7 @@ from ..ports.tool import ToolSource
 from .journal import checked_record
 from .kernel import Kernel
 from .leaving import LEAVING
-from .running import base_prompt
+from .running import base_prompt, specs_of
 from .threads import in_thread
 from .turn import Turn, pending_error
 
@@ -211,12 +211,6 @@ def _read(source: PromptSource) -> PromptSections:
 
 def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {text_of(error)}"[:500]
-
-
-def specs_of(tools: ToolSource, allowed: Sequence[str] | None) -> tuple[ToolSpec, ...]:
-    """The definitions that a send shows, in the registry's order."""
-    found = [(name, tools.get(name)) for name in tools.names() if allowed is None or name in allowed]
-    return tuple([tool.spec for _, tool in found if tool is not None])
 
 
 def _change(current: PromptEpochStarted, want: EpochShape) -> str | None:

@@ -160,7 +160,8 @@ class ModelTurn:
         )
 
     async def _hooked(self, request: LLMRequest) -> tuple[LLMRequest, LLMResponse | None, bool]:
-        run, window = self.run, self.run.window()
+        run = self.run
+        window = run.window()
         context = hook.LLMBeforeContext(
             session_id=run.session_id,
             round_index=self.step.round,
@@ -185,7 +186,7 @@ class ModelTurn:
         edited = msgspec.structs.replace(
             request,
             messages=messages,
-            stable=_stable(run.window(), messages),
+            stable=_stable(window, messages),
             system_prompt=context.system_prompt,
             tools=tuple(context.tools),
             model=context.model,

@@ -17,10 +17,11 @@ import msgspec
 
 from ..config import AgentLoopConfig, has_cost_budget
 from ..core.budgets import MoneyLimit, expected_usage, limits_of, refusing
-from ..core.estimate import message_tokens, text_tokens, tool_tokens
+from ..core.estimate import fixed_tokens
 from ..core.fold_plan import ratio_of
 from ..core.pricing import nanodollars
 from ..core.state import State
+from ..core.window import tokens_of
 from ..model.context_records import CostReserved, CostSettled, Settlement
 from ..model.errors import BudgetRefusedError, CancellationRequested
 from ..model.messages import as_messages
@@ -233,10 +234,8 @@ def _own_limits(state: State, config: AgentLoopConfig, actor: Actor) -> list[Mon
 
 def _size_of(request: LLMRequest) -> int:
     """The estimate for everything that is sent."""
-    size = sum([message_tokens(message) for message in as_messages(request.messages)])
-    size += text_tokens(request.system_prompt or "")
-    size += sum([tool_tokens(spec) for spec in cast("Sequence[ToolSpec]", request.tools)])
-    return size
+    fixed = fixed_tokens(request.system_prompt, cast("Sequence[ToolSpec]", request.tools))
+    return fixed + tokens_of(as_messages(request.messages))
 
 
 def _expected(state: State, request: LLMRequest, size: int, model: PricedModel) -> Usage:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from ..core.estimate import text_tokens, tool_tokens
+from ..core.estimate import fixed_tokens
 from ..core.fold_plan import ratio_of
 from ..core.prefix import INSTRUCTIONS, MESSAGES, TOOLS, Sent, before, judged, reuse
 from ..core.window import is_projected, tokens_of, window_tokens
@@ -32,7 +32,7 @@ def told(run: RunContext, request: LLMRequest, response: LLMResponse) -> None:
     if context is not None and not now.edited & {INSTRUCTIONS, TOOLS}:
         fixed = context.epoch_tokens
     else:
-        fixed = text_tokens(now.prompt or "") + sum([tool_tokens(spec) for spec in now.tools])
+        fixed = fixed_tokens(now.prompt, now.tools)
     found = reuse(then, now, state, fixed=fixed)
     ratio, usage = ratio_of(state), response.usage
     reusable = int(found.tokens * ratio)

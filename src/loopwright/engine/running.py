@@ -7,7 +7,7 @@ Read next: `run.py`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ..config import AgentLoopConfig
@@ -105,12 +105,7 @@ class RunContext:
         if (context := self.state.facts.context) is not None and context.epoch is not None:
             return context.epoch.tools
         if self._specs is None:
-            found: list[ToolSpec] = []
-            for name in self.tools.names():
-                tool = self.tools.get(name)
-                if tool is not None and (self.allowed is None or name in self.allowed):
-                    found.append(tool.spec)
-            self._specs = tuple(found)
+            self._specs = specs_of(self.tools, self.allowed)
         return self._specs
 
     def tool(self, name: str) -> ToolDefinition:
@@ -150,6 +145,12 @@ class RunContext:
     def note(self, text: str) -> None:
         """Something for the log that changes nothing."""
         _log.warning("session %s: %.2000s", self.session_id, text)
+
+
+def specs_of(tools: ToolSource, allowed: Collection[str] | None) -> tuple[ToolSpec, ...]:
+    """The definitions that a send shows, in the registry's order."""
+    found = [(name, tools.get(name)) for name in tools.names() if allowed is None or name in allowed]
+    return tuple([tool.spec for _, tool in found if tool is not None])
 
 
 def base_prompt(config: AgentLoopConfig, state: State, of_send: str | None) -> str | None:

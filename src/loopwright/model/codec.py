@@ -28,7 +28,7 @@ T = TypeVar("T")
 VERSIONS: dict[str, int] = {}
 """Current version of each kind that is not at version 1."""
 
-_CONTEXT_KINDS: Final = (
+CONTEXT_KINDS: Final = (
     "prompt_epoch_started",
     "send_projected",
     "fold_made",
@@ -39,11 +39,12 @@ _CONTEXT_KINDS: Final = (
     "cost_reserved",
     "cost_settled",
 )
+"""The kinds of `context_records.py`, whose classes are made with the first of them."""
 
 FORMATS: dict[tuple[str, int], int] = {
     ("chain_linked", 1): 2,
     ("session_forked", 1): 2,
-    **{(kind, 1): 3 for kind in _CONTEXT_KINDS},
+    **{(kind, 1): 3 for kind in CONTEXT_KINDS},
 }
 """Journal format that a (kind, version) needs, where it is not 1."""
 
@@ -146,7 +147,7 @@ def _decoder(kind: str) -> msgspec.json.Decoder[Record]:
 
 def _class_of(kind: str) -> type[Record]:
     """The class of a kind. Raises `StoreCorruptError` for one that this version does not know."""
-    if kind in _CONTEXT_KINDS and kind not in _classes:
+    if kind in CONTEXT_KINDS and kind not in _classes:
         for cls in get_args(context_records.ContextRecord):
             _classes[str(cls.__struct_config__.tag)] = cls
     if kind not in _classes:
