@@ -11,6 +11,7 @@ from typing import Any
 
 from ..model.records import Record, ToolFinished
 from ..model.workflow_records import NodeDecided, StepFinished, StepStarted, StepWaits, WorkflowStarted
+from ..model.wakes import Signal, Wake
 from .state import OpenCall, State
 
 
@@ -26,6 +27,20 @@ class WorkflowState:
     def tool_finished(self, record: ToolFinished, position: int) -> None:
         """A tool step ended."""
         self.calls.pop(record.call_id, None)
+
+    def waiting(self) -> list[StepWaits]:
+        """Of every step that waits outside: what it waits for."""
+        return []
+
+
+def woken(state: State, wake: Wake) -> list[Record]:
+    """Records of what a wake does to a run."""
+    return []
+
+
+def signalled(state: State, signal: Signal, item_id: str) -> list[Record]:
+    """Records of a signal that reaches a run."""
+    return []
 
 
 def refusal(state: State, record: Record) -> str | None:
