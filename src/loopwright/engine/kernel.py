@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from ..ports.token_counter import TokenCounter
     from .context_parts import ContextParts
     from .model_chain import ModelChain
+    from .timer_service import TimerService
 else:
     events = Late("loopwright.model.events")
-    ContextParts = FoldStrategy = Learned = ModelChain = Prices = TokenCounter = Any
+    ContextParts = FoldStrategy = Learned = ModelChain = Prices = TimerService = TokenCounter = Any
 
 
 class Kernel(Struct, kw_only=True):
@@ -70,6 +71,10 @@ class Kernel(Struct, kw_only=True):
     """The model that answered last, by the identity of a service that does not say beforehand whom it asks."""
     background: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])
     """Work beside the runs: folds, and what memory is told."""
+    timer_service: TimerService | None = None
+    """Who fires the timers of this loop, once it was begun."""
+    closing: bool = False
+    """True once the loop is being closed: nothing beside the runs is begun any more."""
     events: int = 0
     """Events made so far: the `seq` of the newest one."""
 

@@ -39,4 +39,6 @@ class AgentEventType(StrEnum):
     INBOX_QUEUED = "inbox_queued"
     INBOX_DELIVERED = "inbox_delivered"
     INPUT_REQUESTED = "input_requested"
+    TIMER_FIRED = "timer_fired"
+    TIMER_UNSERVED = "timer_unserved"
     AGENT_ERROR = "agent_error"
