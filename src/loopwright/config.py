@@ -103,6 +103,9 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     on_uncertain: Literal["tell_model", "ask_host"] = "tell_model"
     """What becomes of a `once` call of unknown outcome that `reconcile` cannot settle: the model is told,
     or the send pauses as pending_tools until the host submits its result."""
+    serve_timers: bool = True
+    """An open loop fires the due timers of its agent and runs the sessions that they wake, from about a second after its
+    first use. False leaves them to workers (`serve`) and to other processes."""
     lease_ttl_s: float = 15.0
     """How long a session stays locked after its process stopped answering."""
     lease_wait_s: float = 0.0

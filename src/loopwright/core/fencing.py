@@ -18,6 +18,7 @@ FRAMES = (
     "send_asked",
     "send_did",
     "session_notes",
+    "timer",
     "todo_list",
 )
 """The tags of our own frames."""

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..model.records import Record, ToolFinished
-from ..model.workflow_records import NodeDecided, StepFinished, StepStarted, StepWaits, WorkflowStarted
 from ..model.wakes import Signal, Wake
+from ..model.workflow_records import NodeDecided, StepFinished, StepStarted, StepWaits, WorkflowStarted
 from .state import OpenCall, State
 
 

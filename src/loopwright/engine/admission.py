@@ -37,10 +37,9 @@ from .running import base_prompt, before_append, said, without_bytes
 from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing, pending_error
 
 if TYPE_CHECKING:
-    from ..core import pricing
+    from ..core import pricing, spawning
     from ..core import result as results
     from ..core.result import FollowUpQueued, StatefulResult
-    from ..core import spawning
     from . import child_entry, epochs, wakes
 else:
     spawning = Late("loopwright.core.spawning")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ..core.calls import as_content, idempotency_key
 from ..core import family_state as state_of_family
+from ..core.calls import as_content, idempotency_key
 from ..core.result import StatefulResult, result_of
 from ..core.state import OpenCall, State
 from ..core.unseen import part_problem

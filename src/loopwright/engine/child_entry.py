@@ -76,5 +76,3 @@ def parent_goes_on(kernel: Kernel, state: State) -> None:
         return
     if state.active is None or state.active.paused:
         run_beside(kernel, family.spawned.parent_id)
-
-

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 from ..core import spawning
 from ..core.result import StatefulResult
+from ..core.state import State
 from ..late import Late
 from ..model.codec import encode
-from ..model.errors import ConfigError, SessionGoneError, SessionNotFoundError
+from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..model.event_types import AgentEventType
 from ..model.family_errors import SpawnRefusedError
 from ..model.family_records import CallWaits, ChildFinished, ChildStarted, HandedOff, SessionSpawned
 from ..model.messages import MessageLike, UserMessage
-from ..core.state import State
 from ..model.records import Effect, Outcome, Record, SessionCreated
 from ..ports.agents import ChildInfo
 from ..ports.store import CreateSession, DropSession, InboxItem, NewSession, Op, PutItem, SessionQuery
-from .actor import ACTORS
 from . import child_entry
+from .actor import ACTORS
 from .arguments import user_message
 from .beside import run_beside
 from .handler_context import CallMustWait
@@ -139,7 +139,9 @@ class CallChildren:
         except (SessionNotFoundError, SessionGoneError):
             head = None
         if head is None or head.parent_id != self._run.session_id:
-            raise SpawnRefusedError(self._run.session_id, f"{child_id!r} is no child of this session; list() says which are")
+            raise SpawnRefusedError(
+                self._run.session_id, f"{child_id!r} is no child of this session; list() says which are"
+            )
 
     async def _made(self, spec: AgentSpec, task: MessageLike | str, *, awaited: bool) -> str:
         """The id of the call's next child, which is made unless it is there from an earlier run of the handler."""

@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from .admission import Admission
     from .context_parts import ContextParts
     from .model_chain import ModelChain
+    from .timer_service import TimerService
     from .turn import Turn
 else:
     events = Late("loopwright.model.events")
-    Admission = Turn = ContextParts = FoldStrategy = Learned = ModelChain = Prices = TokenCounter = Any
+    Admission = Turn = ContextParts = FoldStrategy = Learned = Any
+    ModelChain = Prices = TimerService = TokenCounter = Any
 
 
 class Kernel(Struct, kw_only=True):
@@ -78,6 +80,10 @@ class Kernel(Struct, kw_only=True):
     """No work beside the runs begins any more."""
     background: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])
     """Work beside the runs: folds, and what memory is told."""
+    timer_service: TimerService | None = None
+    """Who fires the timers of this loop, once it was begun."""
+    closing: bool = False
+    """True once the loop is being closed: nothing beside the runs is begun any more."""
     events: int = 0
     """Events made so far: the `seq` of the newest one."""
 

@@ -306,9 +306,7 @@ class Run:
         outside = any(call.waits is not None for call in state.batch)
         ops = wakes.told(self.journal, step.outcome, "", NO_USAGE) if state.facts.family is not None else ()
         try:
-            await self.journal.commit(
-                [SendPaused(step.outcome)], sync=True, release=True, quiet_inbox=outside, ops=ops
-            )
+            await self.journal.commit([SendPaused(step.outcome)], sync=True, release=True, quiet_inbox=outside, ops=ops)
         except InboxMovedError:
             await self.journal.load(fresh=True)
 
@@ -339,9 +337,7 @@ class Run:
             also, ops = [*also, *left], (*ops, *stops)
             ops = (*ops, *wakes.told(self.journal, step.outcome, step.final_text, ahead.usage))
         try:
-            await self.journal.commit(
-                [*also, finished], sync=True, release=True, quiet_inbox=completed, ops=ops
-            )
+            await self.journal.commit([*also, finished], sync=True, release=True, quiet_inbox=completed, ops=ops)
         except InboxMovedError:
             await self.journal.load(fresh=True)
             if also:

@@ -16,11 +16,10 @@ from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, ide
 from ..core.state import OpenCall
 from ..late import Late
 from ..model.call_errors import OnCommitError, ToolValidationError
-from ..model.errors import ConfigError, LoopwrightError, SessionFencedError, ToolNotFound, UsageError
+from ..model.errors import LoopwrightError, SessionFencedError, ToolNotFound, UsageError
 from ..model.event_types import AgentEventType
 from ..model.messages import content_text
 from ..model.records import (
-    Effect,
     Interaction,
     QuestionAsked,
     Record,
@@ -29,33 +28,29 @@ from ..model.records import (
     ToolFinished,
     ToolStarted,
 )
-from ..ports.cancellation import CancellationToken
 from ..ports.hook import HookDirective, HookPoint, ToolAfterContext, ToolBeforeContext, ToolErrorContext
 from ..ports.store import Op, PutTimer, RunInside
 from ..ports.tool import (
     InputNeeded,
-    OutputSlice,
     Reconcile,
     ToolDefinition,
     ToolHandlerResult,
     UnknownOutcome,
     WaitNeeded,
-    Woken,
 )
-from ..ports.transaction_work import OnCommit, TransactionHost
+from ..ports.transaction_work import OnCommit
 from ..prompts import prompt
 from .handler_context import CallMustWait, HandlerContext
 from .leaving import LEAVING, refused
-from .outputs import kept_data, read_slice, within_limit
+from .outputs import kept_data, within_limit
 from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
 
 if TYPE_CHECKING:
-    from ..core import unseen
+    from ..core import unseen, waking
     from ..model import family_records
     from ..model.family_records import CallWaits, WaitsOn
-    from ..core import waking
     from . import session_lists, wakes
     from .children import CallChildren
     from .session_lists import Written

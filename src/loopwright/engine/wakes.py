@@ -20,8 +20,8 @@ from ..model.errors import CancellationRequested
 from ..model.family_records import CallWoken, SessionSpawned, SignalReceived
 from ..model.messages import UserMessage
 from ..model.records import Outcome, Record
-from ..model.usage import NO_USAGE, Usage
 from ..model.timer_spec import TimerBody
+from ..model.usage import NO_USAGE, Usage
 from ..model.wakes import Signal, Wake
 from ..ports.store import DropTimer, InboxItem, Op, PutItem, TakeItems
 from . import children

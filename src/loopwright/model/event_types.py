@@ -44,4 +44,6 @@ class AgentEventType(StrEnum):
     AGENT_HANDED_OFF = "agent_handed_off"
     CALL_WAITS = "call_waits"
     SIGNAL_RECEIVED = "signal_received"
+    TIMER_FIRED = "timer_fired"
+    TIMER_UNSERVED = "timer_unserved"
     AGENT_ERROR = "agent_error"

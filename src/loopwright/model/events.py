@@ -289,6 +289,28 @@ class SignalHeard(Struct, frozen=True, tag="signal_received"):
     """False: it is kept until a call waits for it."""
 
 
+class TimerFired(Struct, frozen=True, tag="timer_fired"):
+    """A timer's time had come, and this process dealt with it."""
+
+    timer_id: str
+    note: str
+    due_at: float
+    """UTC epoch seconds."""
+    outcome: str
+    """delivered | queued | skipped | cancelled | postponed | error"""
+    next_due_at: float | None = None
+    """When it is due again; None when it is not armed any more."""
+    error_message: str = ""
+
+
+class TimerUnserved(Struct, frozen=True, tag="timer_unserved"):
+    """A timer was armed that nobody in this process fires: another one has to serve its agent."""
+
+    timer_id: str
+    due_at: float
+    agent_name: str
+
+
 class AgentError(Struct, frozen=True, tag="agent_error"):
     """The send ends as failed."""
 
@@ -329,6 +351,8 @@ EventData: TypeAlias = (
     | AgentHandedOff
     | CallWaiting
     | SignalHeard
+    | TimerFired
+    | TimerUnserved
     | AgentError
 )
 """The payload of an event, one class a kind."""
