@@ -25,6 +25,7 @@ from ..model.family_records import (
     SignalTaken,
 )
 from ..model.records import Record
+from ..model.workflow_records import StepWaits
 from .state import State
 
 MAX_SIGNALS: Final = 100
@@ -81,6 +82,17 @@ def refusal(state: State, record: Record) -> str | None:
         return f"child {record.child_id!r} was started already"
     if isinstance(record, SignalTaken) and all(kept.name != record.name for kept in of(state).signals):
         return f"no signal {record.name!r} is kept"
+    return None
+
+
+def asked_below(state: State, interaction_id: str) -> str | None:
+    """The child whose family asked this question, as the call or step that waits for it says; None when none did."""
+    waiting: list[CallWaits | StepWaits] = [call.waits for call in state.open_calls() if call.waits is not None]
+    if state.workflow is not None:
+        waiting += state.workflow.waiting()
+    for waits in waiting:
+        if any(question.id == interaction_id for question in waits.interactions):
+            return waits.child_id
     return None
 
 

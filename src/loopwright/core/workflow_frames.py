@@ -215,7 +215,7 @@ class Frame:
 class Leaf(Frame):
     """A step that does work; its fallback is a child of it."""
 
-    __slots__ = ("attempt", "begun", "not_before", "waits")
+    __slots__ = ("attempt", "begun", "child_id", "not_before", "started_at", "waits")
 
     def __init__(
         self, around: Around, plan: PlanNode, place: tuple[Frame | None, int], prefix: str, scope: Scope
@@ -225,7 +225,16 @@ class Leaf(Frame):
         self.begun = False
         self.not_before = 0.0
         """UTC epoch seconds before which the attempt must not start."""
+        self.child_id: str | None = None
+        self.started_at = 0.0
+        """UTC epoch seconds: when the attempt under way began."""
         self.waits: StepWaits | None = None
+
+    @property
+    def deadline(self) -> float | None:
+        """UTC epoch seconds after which the attempt under way has failed; None without a limit."""
+        limit = getattr(self.plan.spec, "timeout_s", None)
+        return None if limit is None else self.started_at + limit
 
     def begin(self) -> None:
         self.around.wants(self)
@@ -241,7 +250,7 @@ class Leaf(Frame):
 
     def finished(self, outcome: StepOutcome, position: int, at: float) -> None:
         """An attempt ended; `position` is that of its record."""
-        self.begun, self.waits = False, None
+        self.begun, self.waits, self.child_id = False, None, None
         if outcome == "failed" and not self.stopping:
             if self.attempt <= self.plan.retries:
                 self.attempt += 1

@@ -52,16 +52,16 @@ class WorkflowMachine:
         self.begin(plan, None, 0, "", self.root)
         self._settle()
 
-    def started(self, path: str, attempt: int) -> None:
+    def started(self, path: str, attempt: int, *, child_id: str | None = None, at: float = 0.0) -> None:
         """A leaf began."""
         leaf = self.ready.pop(path, None)
         if isinstance(leaf, Leaf):
-            leaf.begun = True
+            leaf.begun, leaf.child_id, leaf.started_at = True, child_id, at
             self.running[path] = leaf
             self.begun += attempt == 1
 
-    def waits(self, path: str, record: StepWaits) -> None:
-        """A leaf that began goes on when something outside happened."""
+    def waits(self, path: str, record: StepWaits | None) -> None:
+        """A leaf that began goes on when something outside happened; None: it has happened."""
         if (leaf := self.running.get(path)) is not None:
             leaf.waits = record
 
@@ -157,7 +157,9 @@ def _shown(frame: Frame) -> tuple[Any, ...]:
         parts = _place(up.results) if isinstance(up, FanFrame) else ()
         around.append((up.path, up.stopping, str(up.failed), sorted(up.live), names, parts))
         up = up.parent
-    step = (frame.attempt, frame.begun, frame.not_before, str(frame.waits)) if isinstance(frame, Leaf) else ()
+    step: tuple[Any, ...] = ()
+    if isinstance(frame, Leaf):
+        step = (frame.attempt, frame.begun, frame.child_id, frame.started_at, frame.not_before, str(frame.waits))
     return frame.stopping, step, tuple(map(str, around))
 
 

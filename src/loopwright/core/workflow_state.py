@@ -6,16 +6,28 @@ Loaded with the first such record. Read next: `workflow_machine.py`, `engine/wor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from ..model.messages import ToolCall
+from ..model.family_records import SignalReceived, SignalTaken
 from ..model.records import Record, ToolFinished
-from ..model.workflow_records import NodeDecided, StepFinished, StepOutcome, StepStarted, StepWaits, WorkflowStarted
-from ..model.workflow_spec import ApproveNode, ToolNode, WorkflowSpec
+from ..model.wakes import Signal, Wake
+from ..model.workflow_records import (
+    NodeDecided,
+    StepFinished,
+    StepOutcome,
+    StepStarted,
+    StepWaits,
+    StepWoken,
+    WorkflowStarted,
+)
+from ..model.workflow_spec import ApproveNode, ToolNode, WaitNode, WorkflowSpec
+from . import waking
 from .state import OpenCall, State
+from .workflow_frames import Leaf
 from .workflow_machine import WorkflowMachine
 from .workflow_plan import planned
 
@@ -24,6 +36,9 @@ ASK = "approve"
 
 _STEP_OUTCOMES: dict[str, StepOutcome] = {"finished": "completed", "answered": "completed", "aborted": "cancelled"}
 """What the status of a tool step comes to; every other is a failure."""
+
+TIMED_OUT = "workflow.timed_out"
+"""The code of a step that took longer than it may."""
 
 
 class WorkflowState:
@@ -47,9 +62,88 @@ class WorkflowState:
         self.machine.finished(call.path, outcome, state.position, at)
 
 
+    def waiting(self) -> list[StepWaits]:
+        """Of every step that waits outside: what it waits for."""
+        return [leaf.waits for leaf in self.machine.running.values() if leaf.waits is not None]
+
+
 def call_id_of(path: str, attempt: int) -> str:
-    """Under which id a tool step or a question stands among the calls of its run."""
+    """Under which id a tool step or a question stands among the calls of its run, and under which its timer wakes it."""
     return f"{path}#{attempt}"
+
+
+def woken(state: State, wake: Wake) -> list[Record]:
+    """Records of what a wake does to a run; none when nothing waits for it any more."""
+    run = state.workflow
+    assert run is not None
+    if wake.child_id is not None:
+        for leaf in run.machine.running.values():
+            if leaf.waits is not None and leaf.waits.child_id == wake.child_id:
+                return [StepWoken(leaf.path, "child")]
+    elif wake.call_id is not None:
+        path, _, attempt = wake.call_id.rpartition("#")
+        found = run.machine.running.get(path)
+        if found is not None and str(found.attempt) == attempt and (records := _time_has_come(found)):
+            return records
+    return waking.woken(state, wake)
+
+
+def _time_has_come(leaf: Leaf) -> list[Record]:
+    """Records of a time that a step waited for, or of the end of its time."""
+    waits = leaf.waits
+    if isinstance(leaf.plan.spec, ApproveNode):
+        return [ToolFinished(call_id_of(leaf.path, leaf.attempt), ASK, "timed_out", "<nobody answered in time>")]
+    if waits is None or waits.until is None:
+        return []
+    if waits.on == "time":
+        return [StepFinished(path=leaf.path, attempt=leaf.attempt, outcome="completed")]
+    if waits.on == "child":
+        return [StepWoken(leaf.path, "time")]
+    return [timed_out(leaf)]
+
+
+def timed_out(leaf: Leaf, child_id: str | None = None) -> StepFinished:
+    """The end of a step that took longer than it may."""
+    limit = leaf.plan.spec.timeout_s
+    return StepFinished(
+        path=leaf.path,
+        attempt=leaf.attempt,
+        outcome="failed",
+        child_id=child_id,
+        error_code=TIMED_OUT,
+        error_message=f"it took longer than {limit:g} s",
+    )
+
+
+def signalled(state: State, signal: Signal, item_id: str, taken: Sequence[Record] = ()) -> list[Record]:
+    """Records of a signal that reaches a run: taken by the first step or call that waits for it, else kept.
+
+    `taken`: records of the same commit, whose steps and calls wait no longer.
+    """
+    run = state.workflow
+    assert run is not None
+    gone = {record.path for record in taken if isinstance(record, StepFinished | StepWoken)}
+    for leaf in run.machine.running.values():
+        if leaf.waits is not None and leaf.waits.signal == signal.name and leaf.path not in gone:
+            return [SignalReceived(signal.name, signal.payload, item_id), *took(leaf, signal.name, signal.payload)]
+    return waking.signalled(state, signal, item_id, taken)
+
+
+def took(leaf: Leaf, name: str, payload: Any) -> list[Record]:
+    """Records of a step that takes the signal it waits for."""
+    text = payload if isinstance(payload, str) else ""
+    end = StepFinished(path=leaf.path, attempt=leaf.attempt, outcome="completed", text=text, data=payload)
+    return [SignalTaken(name, leaf.path), end]
+
+
+def beginning(state: State, leaf: Leaf, waits: StepWaits) -> list[Record]:
+    """Records of a wait step that begins; one for a signal that is kept ends at once."""
+    assert isinstance(leaf.plan.spec, WaitNode)
+    family = state.facts.family
+    for kept in () if waits.signal is None or family is None else family.signals:
+        if kept.name == waits.signal:
+            return took(leaf, kept.name, kept.payload)
+    return [waits]
 
 
 def refusal(state: State, record: Record) -> str | None:
@@ -71,7 +165,7 @@ def refusal(state: State, record: Record) -> str | None:
             return machine.refusal(record.path, record.attempt)
         case NodeDecided():
             return machine.refusal(record.path, None)
-        case StepWaits():
+        case StepWaits() | StepWoken():
             return None if record.path in machine.running else f"step {record.path!r} does not run"
         case _:
             return None
@@ -84,7 +178,7 @@ def _workflow_started(state: State, record: WorkflowStarted, at: float) -> None:
 def _started(state: State, record: StepStarted, at: float) -> None:
     if (run := state.workflow) is None:
         return
-    run.machine.started(record.path, record.attempt)
+    run.machine.started(record.path, record.attempt, child_id=record.child_id, at=at)
     leaf = run.machine.running.get(record.path)
     if leaf is not None and isinstance(leaf.plan.spec, ToolNode | ApproveNode):
         spec = leaf.plan.spec
@@ -96,6 +190,13 @@ def _started(state: State, record: StepStarted, at: float) -> None:
 def _waits(state: State, record: StepWaits, at: float) -> None:
     if (run := state.workflow) is not None:
         run.machine.waits(record.path, record)
+
+
+def _woken(state: State, record: StepWoken, at: float) -> None:
+    if (run := state.workflow) is not None:
+        run.machine.waits(record.path, None)
+        if (send := state.active) is not None:
+            send.paused = False
 
 
 def _step_finished(state: State, record: StepFinished, at: float) -> None:
@@ -116,6 +217,7 @@ _STEPS: dict[type, Callable[[State, Any, float], None]] = {
     WorkflowStarted: _workflow_started,
     StepStarted: _started,
     StepWaits: _waits,
+    StepWoken: _woken,
     StepFinished: _step_finished,
     NodeDecided: _decided,
 }

@@ -67,11 +67,15 @@ class InboxItem(Struct, frozen=True, gc=False):
     item_id: str
     """Unique in its session for the session's whole life."""
     kind: str
-    """"message" | "stop" | "timer" | "wake"."""
+    """"message" | "stop" | "timer" | "wake" | "signal"; of these `WAKING_KINDS` wake a waiting session."""
     body: bytes
     at: float
     seq: int = 0
     """Order of arrival, from 1; set by the store."""
+
+
+WAKING_KINDS: Final = ("wake", "timer", "signal")
+"""Kinds of inbox items that make a waiting session claimable; a message alone does not."""
 
 
 class ForkPoint(Struct, frozen=True, gc=False):
@@ -101,6 +105,8 @@ class NewSession(Struct, frozen=True, gc=False, kw_only=True):
     """Of a fork: where the window begins, which may be a position of the base; see `Head.window_start`."""
     checkpoint: int | None = None
     """Of a fork: position of the base's newest `state_checkpointed` record that it reads."""
+    status: Status = "idle"
+    """A session that begins as running is claimable at once; one that begins as waiting needs a waking item."""
 
 
 class Head(Struct, frozen=True, gc=False, kw_only=True):
@@ -302,7 +308,7 @@ class Enqueued(Struct, frozen=True, gc=False):
 
     inbox_seq: int
     duplicate: bool
-    """True when the id was known, or the timer that it came from was not armed any more: nothing was stored."""
+    """True when the id was known, or the timer that it came from was not armed any more: nothing was stored or done."""
     status: Status
     """The session's status at that moment."""
     depth: int
@@ -325,6 +331,7 @@ class SessionQuery(Struct, frozen=True, gc=False, kw_only=True):
     status: Status | None = None
     agent_names: tuple[str, ...] | None = None
     parent_id: str | None = None
+    kind: str | None = None
     before: float | None = None
     """Only heads updated before this; for paging."""
     limit: int = 100
@@ -338,10 +345,12 @@ class ClaimQuery(Struct, frozen=True, gc=False, kw_only=True):
     now: float
     """UTC epoch seconds, for due timers."""
     limit: int = 50
+    timers_only: bool = False
+    """Only timers are asked for: `Claimable.interrupted` stays empty, and heads are not looked through."""
 
 
 class DueTimer(Struct, frozen=True, gc=False):
-    """A timer whose time has come."""
+    """A timer as it is armed; in `Claimable` one whose time has come."""
 
     session_id: str
     timer_id: str
@@ -353,8 +362,11 @@ class Claimable(Struct, frozen=True, gc=False):
     """Sessions to continue and timers to fire; nothing is locked: the first commit decides who does it."""
 
     interrupted: tuple[Head, ...]
-    """status running, lease free, expired or its process dead; or idle with waiting inbox items."""
+    """Lease free, expired or its process dead, and: running; or idle with waiting inbox items; or waiting with a waiting
+    item of `WAKING_KINDS`."""
     timers: tuple[DueTimer, ...]
+    next_timer_at: float | None = None
+    """When the earliest timer that was asked for and is not due yet will be; None without one."""
 
 
 class Store(Protocol):
@@ -413,16 +425,21 @@ class Store(Protocol):
         """Head, waiting inbox items and what became of one item id, as of one moment."""
         ...
 
-    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+    def enqueue(self, session_id: str, item: InboxItem | None, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
         """Stores an inbox item (synced) with `ops` (PutItem, PutTimer, DropTimer only); needs no lease.
 
         Counts `inbox_seq` in the same transaction; a known id stores nothing and answers `duplicate`. So does an item
         with a `DropTimer` of a time for which that timer is not armed: a timer that was dropped or armed anew does not fire.
+        Without an item only `ops` are done, on the same condition, and this session's `inbox_seq` stays. Where a server's
+        answer to such a call was lost, a `DropTimer` that was done already may be answered `duplicate`.
         """
         ...
 
     def claim(self, query: ClaimQuery) -> Awaitable[Claimable]:
-        """Sessions that can be continued and timers that are due, oldest first."""
+        """Sessions that can be continued and timers that are due, oldest first.
+
+        Costs what is open and due, not what is there: sessions at rest and timers that are not due are not read.
+        """
         ...
 
     def renew(self, session_ids: Sequence[str], ttl_s: float) -> Awaitable[dict[str, tuple[int, int]]]:

@@ -15,7 +15,7 @@ from .artifact import ArtifactStore
 from .ledger import Ledger
 from .memory_index import MemoryIndex
 from .schema_policy import SchemaPolicy as SchemaPolicy
-from .store import Store
+from .store import DueTimer, Store
 from .store_transfer import StoreTransfer
 from .store_upkeep import StoreUpkeep
 
@@ -61,6 +61,13 @@ class StoreAdmin(Protocol):
         that a session holds counts as spent: nobody can say any more that it was not.
         Raises `SessionReferencedError`, and nothing went, when forks that would stay read one of them; with
         `copy_to_forks` they get what they read of it first, records and artifacts, in the same commit.
+        """
+        ...
+
+    def timers(self, session_id: str) -> Awaitable[Sequence[DueTimer]]:
+        """Timers that are armed in one session, by due time; paused ones not.
+
+        Raises `SessionNotFoundError`, `SessionGoneError`.
         """
         ...
 

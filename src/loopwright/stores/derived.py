@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..late import Late
 from ..model.usage import NO_USAGE, Usage
-from ..ports.store import ForkPoint, Head, NewSession
+from ..ports.store import WAKING_KINDS, ForkPoint, Head, NewSession
 
 if TYPE_CHECKING:
     import hashlib
@@ -28,6 +28,9 @@ HEAD_COLUMNS: Final = (
 
 KEY_AT: Final = 27
 """Where `key` stands among them."""
+
+WAKING: Final = ", ".join(f"'{kind}'" for kind in WAKING_KINDS)
+"""`WAKING_KINDS` as SQL has a list."""
 
 
 def head_of(row: Sequence[Any], left_s: Callable[[str], float]) -> Head:
@@ -83,7 +86,7 @@ def fresh_head(session: NewSession) -> Head:
         lifecycle=session.lifecycle,
         title=session.title,
         min_format=session.min_format,
-        status="idle",
+        status=session.status,
         created_at=session.at,
         updated_at=session.at,
         base=session.base,

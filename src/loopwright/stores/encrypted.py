@@ -141,12 +141,13 @@ class EncryptedStore:
         """See `Store.lookup`."""
         return self._open.lookup(await self._inner.lookup(session_id, item_id=item_id))
 
-    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+    def enqueue(self, session_id: str, item: InboxItem | None, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
         """See `Store.enqueue`."""
 
         def work(bases: Lineages) -> Awaitable[Enqueued]:
             sealed = self._seal.ops(session_id, ops, bases)
-            return self._inner.enqueue(session_id, self._seal.item(session_id, item), sealed)
+            said = None if item is None else self._seal.item(session_id, item)
+            return self._inner.enqueue(session_id, said, sealed)
 
         return self._with_bases(_made_by(ops), work)
 
@@ -161,7 +162,7 @@ class EncryptedStore:
                 break
             limit *= 2
         heads = [self._open.shown_head(head) for head in found.interrupted]
-        return Claimable(tuple(heads[: query.limit]), tuple(timers[: query.limit]))
+        return Claimable(tuple(heads[: query.limit]), tuple(timers[: query.limit]), found.next_timer_at)
 
     def renew(self, session_ids: Sequence[str], ttl_s: float) -> Awaitable[dict[str, tuple[int, int]]]:
         """See `Store.renew`."""
@@ -265,6 +266,10 @@ class EncryptedStore:
     def delete(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> Awaitable[int]:
         """See `StoreAdmin.delete`. Records that forks get stay sealed as those of the session that wrote them."""
         return self._inner.delete(session_id, cascade=cascade, copy_to_forks=copy_to_forks)
+
+    async def timers(self, session_id: str) -> Sequence[DueTimer]:
+        """See `StoreAdmin.timers`. One that does not open is left out, with a line in the log."""
+        return self._readable(await self._inner.timers(session_id))
 
     async def uncertain_calls(self) -> Sequence[UncertainCall]:
         """See `StoreAdmin.uncertain_calls`. Reads all journals, since the store inside cannot tell calls apart."""

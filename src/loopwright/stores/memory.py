@@ -20,6 +20,7 @@ from ..ports.store import (
     Claimable,
     ClaimQuery,
     Committed,
+    DueTimer,
     Enqueued,
     Head,
     InboxItem,
@@ -95,7 +96,7 @@ class MemoryStore:
         """See `Store.lookup`."""
         return self._offer(lambda: self._rules.lookup(session_id, item_id))
 
-    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+    def enqueue(self, session_id: str, item: InboxItem | None, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
         """See `Store.enqueue`."""
         return self._offer(lambda: self._rules.enqueue(session_id, item, ops))
 
@@ -165,6 +166,10 @@ class MemoryStore:
     def delete(self, session_id: str, *, cascade: bool = True, copy_to_forks: bool = False) -> Awaitable[int]:
         """See `StoreAdmin.delete`."""
         return self._offer(lambda: self._rules.delete(session_id, cascade, copy_to_forks))
+
+    def timers(self, session_id: str) -> Awaitable[Sequence[DueTimer]]:
+        """See `StoreAdmin.timers`."""
+        return self._offer(lambda: self._rules.timers(session_id))
 
     def uncertain_calls(self) -> Awaitable[Sequence[UncertainCall]]:
         """See `StoreAdmin.uncertain_calls`."""

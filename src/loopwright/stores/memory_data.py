@@ -13,7 +13,7 @@ from typing import Final
 from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..ports.artifact import Artifact
 from ..ports.memory_index import MemoryEntry
-from ..ports.store import Head, InboxItem, PutTimer, StoredRecord
+from ..ports.store import WAKING_KINDS, DueTimer, Head, InboxItem, PutTimer, StoredRecord
 from . import ownership
 from .memory_money import MoneyData
 
@@ -40,6 +40,24 @@ class SessionData:
     def waiting(self) -> tuple[InboxItem, ...]:
         """Items that nobody took yet."""
         return tuple(item for item in self.items.values() if self.positions[item.item_id] == WAITING)
+
+    def is_open(self) -> bool:
+        """Whether this is work for whoever can have the lease."""
+        match self.head.status:
+            case "running":
+                return True
+            case "idle":
+                return WAITING in self.positions.values()
+            case "waiting":
+                return any(item.kind in WAKING_KINDS for item in self.waiting())
+
+    def armed(self) -> list[DueTimer]:
+        """Timers that are not paused."""
+        return [
+            DueTimer(self.head.session_id, timer.timer_id, timer.due_at, timer.body)
+            for timer in self.timers.values()
+            if timer.timer_id not in self.paused
+        ]
 
 
 @dataclass

@@ -215,15 +215,17 @@ class MemoryRules:
         data = self._data.session(session_id)
         return Lookup(self._seen(data), data.waiting(), None if item_id is None else data.positions.get(item_id))
 
-    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...]) -> Enqueued:
+    def enqueue(self, session_id: str, item: InboxItem | None, ops: tuple[Op, ...]) -> Enqueued:
         """See `Store.enqueue`."""
         data = self._data.session(session_id)
         for op in ops:
             if not isinstance(op, UNLEASED_OPS):
                 raise InvariantError(f"{type(op).__name__} needs a lease and cannot ride with an enqueue")
-        duplicate = item.item_id in data.positions or not all(_stands(op, data) for op in ops)
+        known = item is not None and item.item_id in data.positions
+        duplicate = known or not all(_stands(op, data) for op in ops)
         if not duplicate:
-            self._add(data, item)
+            if item is not None:
+                self._add(data, item)
             for op in ops:
                 self._apply(op, data)
         return Enqueued(data.head.inbox_seq, duplicate, data.head.status, len(data.waiting()))
@@ -235,17 +237,18 @@ class MemoryRules:
             for data in self._data.sessions.values()
             if data.head.agent_name in query.agent_names and data.head.min_format <= query.max_format
         ]
-        open_work = [d for d in known if d.head.status == "running" or (d.head.status == "idle" and d.waiting())]
+        open_work = [] if query.timers_only else [data for data in known if data.is_open()]
         free = [head for head in map(self._seen, open_work) if head.expires_in_s <= 0]
-        timers = [
-            DueTimer(data.head.session_id, timer.timer_id, timer.due_at, timer.body)
-            for data in known
-            for timer in data.timers.values()
-            if timer.due_at <= query.now and timer.timer_id not in data.paused
-        ]
+        armed = [timer for data in known for timer in data.armed()]
+        timers = [timer for timer in armed if timer.due_at <= query.now]
+        later = [timer.due_at for timer in armed if timer.due_at > query.now]
         free.sort(key=lambda head: head.updated_at)
         timers.sort(key=lambda timer: timer.due_at)
-        return Claimable(tuple(free[: query.limit]), tuple(timers[: query.limit]))
+        return Claimable(tuple(free[: query.limit]), tuple(timers[: query.limit]), min(later, default=None))
+
+    def timers(self, session_id: str) -> Sequence[DueTimer]:
+        """See `StoreAdmin.timers`."""
+        return sorted(self._data.session(session_id).armed(), key=lambda timer: (timer.due_at, timer.timer_id))
 
     def renew(self, session_ids: Sequence[str], ttl_s: float) -> dict[str, tuple[int, int]]:
         """See `Store.renew`."""
@@ -261,6 +264,7 @@ class MemoryRules:
             if (query.status is None or data.head.status == query.status)
             and (query.agent_names is None or data.head.agent_name in query.agent_names)
             and (query.parent_id is None or data.head.parent_id == query.parent_id)
+            and (query.kind is None or data.head.kind == query.kind)
             and (query.before is None or data.head.updated_at < query.before)
         ]
         return tuple(sorted(heads, key=lambda head: -head.updated_at)[: query.limit])

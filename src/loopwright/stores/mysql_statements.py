@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from .derived import HEAD_COLUMNS
+from .derived import HEAD_COLUMNS, WAKING
 from .migration import Migration, SchemaWords, tables_of
 from .mysql_memories import MEMORIES
 from .mysql_tables import DDL, MIGRATIONS, NOW, WORDS
@@ -209,12 +209,17 @@ class MysqlStatements(Struct, frozen=True):
     LIST: str = (
         f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE (NOT $1? OR s.status = $1)"
         " AND (NOT $2? OR s.agent_name IN $2[]) AND (NOT $3? OR s.parent_id = $3)"
-        " AND (NOT $4? OR s.updated_at < $4) ORDER BY s.updated_at DESC, s.`key` DESC LIMIT $5"
+        " AND (NOT $4? OR s.updated_at < $4) AND (NOT $6? OR s.kind = $6)"
+        " ORDER BY s.updated_at DESC, s.`key` DESC LIMIT $5"
     )
     INTERRUPTED: str = (
-        f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE (s.status = 'running' OR (s.status = 'idle' AND EXISTS"
-        " (SELECT 1 FROM lw_inbox AS i WHERE i.`key` = s.`key` AND i.position IS NULL)))"
-        f" AND (s.owner IS NULL OR s.owner IN $2[] OR coalesce({_LEFT}, 0) <= 0)"
+        f"SELECT {_S}, {_LEFT} FROM ("
+        "SELECT r.`key` FROM lw_sessions AS r FORCE INDEX (lw_sessions_status) WHERE r.status = 'running'"
+        " UNION SELECT q.`key` FROM lw_inbox AS i FORCE INDEX (lw_inbox_work)"
+        " STRAIGHT_JOIN lw_sessions AS q ON q.`key` = i.`key` WHERE i.position IS NULL"
+        f" AND (q.status = 'idle' OR (q.status = 'waiting' AND i.kind IN ({WAKING})))"
+        ") AS work STRAIGHT_JOIN lw_sessions AS s ON s.`key` = work.`key`"
+        f" WHERE (s.owner IS NULL OR s.owner IN $2[] OR coalesce({_LEFT}, 0) <= 0)"
         " AND s.agent_name IN $1[] AND s.min_format <= $3"
         " ORDER BY s.updated_at, s.`key` LIMIT $4 FOR UPDATE SKIP LOCKED"
     )
@@ -223,6 +228,12 @@ class MysqlStatements(Struct, frozen=True):
         " STRAIGHT_JOIN lw_sessions AS s ON s.`key` = t.`key`"
         " WHERE t.due_at <= $2 AND t.paused = 0 AND s.min_format <= $3 AND s.agent_name IN $1[]"
         " ORDER BY t.due_at, t.`key`, t.timer_id LIMIT $4"
+    )
+    NEXT_DUE: str = (
+        "SELECT (SELECT t.due_at FROM lw_timers AS t FORCE INDEX (lw_timers_due)"
+        " STRAIGHT_JOIN lw_sessions AS s ON s.`key` = t.`key`"
+        " WHERE t.due_at > $2 AND t.paused = 0 AND s.min_format <= $3 AND s.agent_name IN $1[]"
+        " ORDER BY t.due_at LIMIT 1)"
     )
     RENEWED: str = "SELECT session_id, epoch, inbox_seq FROM lw_sessions WHERE session_id IN $1[]"
     OF_KINDS: str = (

@@ -56,7 +56,8 @@ CREATE TABLE IF NOT EXISTS lw_sessions (
     base_position BIGINT,
     UNIQUE INDEX lw_sessions_id (session_id),
     INDEX lw_sessions_parent (parent_id),
-    INDEX lw_sessions_base (base_id)
+    INDEX lw_sessions_base (base_id),
+    INDEX lw_sessions_status (status)
 ) {_TABLE};
 CREATE TABLE IF NOT EXISTS lw_records (
     `key` BIGINT NOT NULL,
@@ -76,7 +77,8 @@ CREATE TABLE IF NOT EXISTS lw_inbox (
     body LONGBLOB,
     position BIGINT,
     PRIMARY KEY (`key`, item_id),
-    INDEX lw_inbox_waiting (`key`, position, seq)
+    INDEX lw_inbox_waiting (`key`, position, seq),
+    INDEX lw_inbox_work (position, `key`, kind)
 ) {_TABLE};
 CREATE TABLE IF NOT EXISTS lw_timers (
     `key` BIGINT NOT NULL,
@@ -201,12 +203,25 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
+    Migration(
+        version=5,
+        before=(
+            SchemaStep(
+                "ALTER TABLE lw_sessions ADD INDEX lw_sessions_status (status)",
+                _HAS_INDEX.format("lw_sessions", "lw_sessions_status"),
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_inbox ADD INDEX lw_inbox_work (position, `key`, kind)",
+                _HAS_INDEX.format("lw_inbox", "lw_inbox_work"),
+            ),
+        ),
+    ),
 )
 """In order. A new version is one entry here, the same columns in the tables above, and the version of both."""
 
 WORDS: Final = SchemaWords(
     ddl=DDL,
-    version=4,
+    version=5,
     new=(
         "INSERT INTO lw_schema (version, created_at, cleaned_at)"
         f" SELECT {{version}}, {NOW}, {NOW} FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM lw_schema)"

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from .derived import HEAD_COLUMNS
+from .derived import HEAD_COLUMNS, WAKING
 from .migration import Migration, SchemaWords, tables_of
 from .postgres_memories import MEMORIES
 from .postgres_tables import DDL, MIGRATIONS, NOW, WORDS
@@ -234,11 +234,14 @@ class PostgresStatements(Struct, frozen=True):
     LIST: str = (
         f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE ($1::text IS NULL OR s.status = $1)"
         " AND ($2::text[] IS NULL OR s.agent_name = ANY($2)) AND ($3::text IS NULL OR s.parent_id = $3)"
-        " AND ($4::double precision IS NULL OR s.updated_at < $4) ORDER BY s.updated_at DESC, s.key DESC LIMIT $5"
+        " AND ($4::double precision IS NULL OR s.updated_at < $4) AND ($6::text IS NULL OR s.kind = $6)"
+        " ORDER BY s.updated_at DESC, s.key DESC LIMIT $5"
     )
     INTERRUPTED: str = (
-        f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE (s.status = 'running' OR (s.status = 'idle' AND EXISTS"
-        " (SELECT 1 FROM lw_inbox AS i WHERE i.key = s.key AND i.position IS NULL)))"
+        f"SELECT {_S}, {_LEFT} FROM lw_sessions AS s WHERE s.key IN ("
+        "SELECT r.key FROM lw_sessions AS r WHERE r.status = 'running'"
+        " UNION SELECT i.key FROM lw_inbox AS i JOIN lw_sessions AS q ON q.key = i.key WHERE i.position IS NULL"
+        f" AND (q.status = 'idle' OR (q.status = 'waiting' AND i.kind IN ({WAKING}))))"
         f" AND (s.owner IS NULL OR s.owner = ANY($2::text[]) OR coalesce({_LEFT}, 0) <= 0)"
         " AND s.agent_name = ANY($1::text[]) AND s.min_format <= $3"
         " ORDER BY s.updated_at, s.key LIMIT $4 FOR UPDATE OF s SKIP LOCKED"
@@ -247,6 +250,11 @@ class PostgresStatements(Struct, frozen=True):
         "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t JOIN lw_sessions AS s ON s.key = t.key"
         " WHERE t.due_at <= $2 AND t.paused = 0 AND s.min_format <= $3 AND s.agent_name = ANY($1::text[])"
         " ORDER BY t.due_at, t.key, t.timer_id LIMIT $4"
+    )
+    NEXT_DUE: str = (
+        "SELECT (SELECT t.due_at FROM lw_timers AS t JOIN lw_sessions AS s ON s.key = t.key"
+        " WHERE t.due_at > $2 AND t.paused = 0 AND s.min_format <= $3 AND s.agent_name = ANY($1::text[])"
+        " ORDER BY t.due_at LIMIT 1)"
     )
     RENEWED: str = "SELECT session_id, epoch, inbox_seq FROM lw_sessions WHERE session_id = ANY($1::text[])"
     OF_KINDS: str = (

@@ -54,6 +54,7 @@ CREATE TABLE IF NOT EXISTS lw_sessions (
 ) WITH (fillfactor = 50);
 CREATE INDEX IF NOT EXISTS lw_sessions_parent ON lw_sessions (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS lw_sessions_base ON lw_sessions (base_id) WHERE base_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS lw_sessions_running ON lw_sessions (key) WHERE status = 'running';
 CREATE TABLE IF NOT EXISTS lw_records (
     key bigint NOT NULL,
     position bigint NOT NULL,
@@ -177,12 +178,14 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
+    # Beside an index, which is made where it is missing.
+    Migration(version=5),
 )
 """In order. A new version is one entry here, the same columns in the tables above, and the version of both."""
 
 WORDS: Final = SchemaWords(
     ddl=DDL,
-    version=4,
+    version=5,
     new=(
         "INSERT INTO lw_schema (version, created_at, cleaned_at)"
         f" SELECT {{version}}, {NOW}, {NOW} WHERE NOT EXISTS (SELECT 1 FROM lw_schema)"

@@ -141,7 +141,7 @@ class ServerStore(ServerMemories):
             transition=transition,
         )
 
-    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+    def enqueue(self, session_id: str, item: InboxItem | None, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
         """See `Store.enqueue`."""
         needs = needs_of_item(session_id, item, ops)
         return self._offer(session_id, lambda rules: rules.enqueue(session_id, item, ops), needs, ops)

@@ -79,6 +79,15 @@ class ServerRules(MemoryRules):
         self._alive_s = alive_s
         self.beat_s = 0.0
         """The longest time that this owner must be alive from now on."""
+        self.moves_timers = False
+        """Whether timers changed without a change of their session's head."""
+
+    def enqueue(self, session_id: str, item: InboxItem | None, ops: tuple[Op, ...]) -> Enqueued:
+        """See `Store.enqueue`."""
+        done = super().enqueue(session_id, item, ops)
+        if item is None and ops and not done.duplicate:
+            self.moves_timers = True
+        return done
 
     def _expires_in_s(self, owner: str | None) -> float:
         if owner is None or ownership.is_abandoned(owner):
@@ -141,10 +150,11 @@ def needs_of_transition(transition: Transition) -> Needs:
     return _needs_of_ops(transition.session_id, transition.ops)
 
 
-def needs_of_item(session_id: str, item: InboxItem, ops: tuple[Op, ...]) -> Needs:
+def needs_of_item(session_id: str, item: InboxItem | None, ops: tuple[Op, ...]) -> Needs:
     """Of `enqueue`, which also counts what waits."""
     needs = _needs_of_ops(session_id, ops)
-    needs.items.add((session_id, item.item_id))
+    if item is not None:
+        needs.items.add((session_id, item.item_id))
     needs.inboxes.add(session_id)
     return needs
 
@@ -294,7 +304,7 @@ class Batch:
 
     def changes(self) -> bool:
         """False when every write was refused or changed nothing."""
-        return bool(self.touched()) or self.rules.beat_s > 0 or self._money.changes()
+        return bool(self.touched()) or self.rules.beat_s > 0 or self._money.changes() or self.rules.moves_timers
 
     def _applied(self, offer: ServerOffer) -> Outcome:
         try:
@@ -429,8 +439,7 @@ def _mark(seen: tuple[Head, bytes] | None) -> tuple[Any, ...] | None:
 
 def _is_claimable(one: SessionData) -> bool:
     """Whether this is work for anybody, as far as the batch has read it."""
-    head, waits = one.head, WAITING in one.positions.values()
-    return head.owner is None and (head.status == "running" or (head.status == "idle" and waits))
+    return one.head.owner is None and one.is_open()
 
 
 def _nobody_knows(_: str) -> float:

@@ -201,6 +201,7 @@ class Statements(Protocol):
     LIST: str
     INTERRUPTED: str
     DUE: str
+    NEXT_DUE: str
     RENEWED: str
     BUDGET: str
     BUDGETS: str

@@ -85,18 +85,21 @@ class ServerReads:
         """See `Store.list`."""
         names = None if query.agent_names is None else list(query.agent_names)
         rows = await self._connection.rows(
-            self._sql.LIST, query.status, names, query.parent_id, query.before, query.limit
+            self._sql.LIST, query.status, names, query.parent_id, query.before, query.limit, query.kind
         )
         return [self._head_of(row) for row in rows]
 
     async def claimable(self, query: ClaimQuery) -> Claimable:
         """See `Store.claim`."""
         names = list(query.agent_names)
-        dead = list(ownership.abandoned())
-        interrupted = await self._connection.rows(self._sql.INTERRUPTED, names, dead, query.max_format, query.limit)
+        interrupted: Sequence[Any] = ()
+        if not query.timers_only:
+            dead = list(ownership.abandoned())
+            interrupted = await self._connection.rows(self._sql.INTERRUPTED, names, dead, query.max_format, query.limit)
         due = await self._connection.rows(self._sql.DUE, names, query.now, query.max_format, query.limit)
         timers = [DueTimer(session_id, timer_id, at, bytes(body)) for session_id, timer_id, at, body in due]
-        return Claimable(tuple([self._head_of(row) for row in interrupted]), tuple(timers))
+        ((later,),) = await self._connection.rows(self._sql.NEXT_DUE, names, query.now, query.max_format)
+        return Claimable(tuple([self._head_of(row) for row in interrupted]), tuple(timers), later)
 
     async def renewed(self, session_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
         """Epoch and inbox count of the named sessions that exist."""

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from ..model.errors import InvariantError, SessionExistsError, StoreUnavailableError
 from ..ports.artifact import Artifact
-from ..ports.store import Head
+from ..ports.store import DueTimer, Head
 from ..ports.store_transfer import Inventory, KnownItem, SessionImage, StoredTimer
 from . import server_forks
 from .derived import head_of
@@ -49,6 +49,21 @@ async def inventory(connection: ServerConnection, sql: Statements, session_id: s
         )
 
     return await reads.snapshot(read)
+
+
+async def armed(connection: ServerConnection, sql: Statements, session_id: str) -> Sequence[DueTimer]:
+    """See `StoreAdmin.timers`."""
+    reads = ServerReads(connection, sql)
+
+    async def read() -> Sequence[Sequence[Any]]:
+        return await connection.rows(sql.TIMERS, (await reads.place(session_id)).key)
+
+    found = [
+        DueTimer(session_id, timer_id, due_at, bytes(body))
+        for timer_id, due_at, body, paused in await reads.snapshot(read)
+        if not paused
+    ]
+    return sorted(found, key=lambda one: (one.due_at, one.timer_id))
 
 
 async def restore(image: SessionImage, asked: list[Head], sql: Statements, connection: ServerConnection) -> Head:

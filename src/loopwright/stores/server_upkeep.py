@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ..model.errors import ConfigError
 from ..ports.ledger import BudgetAccount
-from ..ports.store import Head
+from ..ports.store import DueTimer, Head
 from ..ports.store_transfer import Inventory, SessionImage
 from ..ports.store_upkeep import Reclaimed, StoreFigures
 from . import server_money, server_space, server_transfer
@@ -55,6 +55,12 @@ class ServerUpkeep(ABC):
             return await server_space.figures(connection, self._dialect.statements, left)
 
         return self._reading_does(read)
+
+    def timers(self, session_id: str) -> Awaitable[Sequence[DueTimer]]:
+        """See `StoreAdmin.timers`."""
+        return self._reading_does(
+            lambda connection: server_transfer.armed(connection, self._dialect.statements, session_id)
+        )
 
     def session_sizes(self) -> Awaitable[dict[str, int]]:
         """See `StoreUpkeep.session_sizes`."""

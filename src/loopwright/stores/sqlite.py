@@ -26,6 +26,7 @@ from ..ports.store import (
     ClaimQuery,
     Committed,
     DropSession,
+    DueTimer,
     Durability,
     Enqueued,
     Head,
@@ -174,12 +175,13 @@ class SqliteStore:
         """See `Store.lookup`."""
         return self._here(lambda execute: sqlite_reads.lookup(execute, session_id, item_id))
 
-    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+    def enqueue(self, session_id: str, item: InboxItem | None, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
         """See `Store.enqueue`."""
-        return self._offer(SqliteWrites.enqueue, (session_id, item, ops), sync=True, size=len(item.body), risky=True)
+        size = 0 if item is None else len(item.body)
+        return self._offer(SqliteWrites.enqueue, (session_id, item, ops), sync=True, size=size, risky=True)
 
     def claim(self, query: ClaimQuery) -> Awaitable[Claimable]:
-        """See `Store.claim`. Reads all head rows, in the reader thread."""
+        """See `Store.claim`. In the reader thread."""
         return self._aside(lambda execute: sqlite_reads.claimable(execute, query))
 
     async def renew(self, session_ids: Sequence[str], ttl_s: float) -> dict[str, tuple[int, int]]:
@@ -268,6 +270,10 @@ class SqliteStore:
         while await self._writer.submit(loop, sqlite_upkeep.sweep):
             pass
         return count
+
+    def timers(self, session_id: str) -> Awaitable[Sequence[DueTimer]]:
+        """See `StoreAdmin.timers`. In the reader thread."""
+        return self._aside(lambda execute: sqlite_reads.timers(execute, session_id))
 
     def uncertain_calls(self) -> Awaitable[Sequence[UncertainCall]]:
         """See `StoreAdmin.uncertain_calls`. Reads all records of two kinds, in the reader thread."""

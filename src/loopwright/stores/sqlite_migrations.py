@@ -61,6 +61,8 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
+    # Beside an index, which is made where it is missing.
+    Migration(version=5),
 )
 """In order. A new version is one entry here, the same columns in `DDL`, and `SCHEMA_VERSION`."""
 

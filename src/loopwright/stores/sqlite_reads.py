@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..late import Late
 from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
@@ -107,7 +107,8 @@ def heads(execute: Execute, query: SessionQuery) -> Sequence[Head]:
     owners = Owners(execute)
     names = None if query.agent_names is None else json.dumps(query.agent_names)
     statement = sql.LIST if query.parent_id is None else sql.LIST_CHILDREN
-    rows = execute(statement, (query.status, names, query.parent_id, query.before, query.limit)).fetchall()
+    asked = (query.status, names, query.parent_id, query.before, query.limit, query.kind)
+    rows = execute(statement, asked).fetchall()
     return [head_of(row, owners.remaining_s) for row in rows]
 
 
@@ -115,13 +116,20 @@ def claimable(execute: Execute, query: ClaimQuery) -> Claimable:
     """See `Store.claim`."""
     owners = Owners(execute)
     names = json.dumps(query.agent_names)
-    interrupted = execute(
-        sql.INTERRUPTED, (names, json.dumps(owners.alive()), query.max_format, query.limit)
-    ).fetchall()
+    interrupted: list[tuple[Any, ...]] = []
+    if not query.timers_only:
+        alive = json.dumps(owners.alive())
+        interrupted = execute(sql.INTERRUPTED, (names, alive, query.max_format, query.limit)).fetchall()
     due = execute(sql.DUE, (names, query.now, query.max_format, query.limit)).fetchall()
-    return Claimable(
-        tuple(head_of(row, owners.remaining_s) for row in interrupted), tuple(DueTimer(*row) for row in due)
-    )
+    ((later,),) = execute(sql.NEXT_DUE, (names, query.now, query.max_format)).fetchall()
+    heads = [head_of(row, owners.remaining_s) for row in interrupted]
+    return Claimable(tuple(heads), tuple([DueTimer(*row) for row in due]), later)
+
+
+def timers(execute: Execute, session_id: str) -> Sequence[DueTimer]:
+    """See `StoreAdmin.timers`."""
+    key = _place(execute, session_id)[0]
+    return [DueTimer(session_id, *row) for row in execute(sql.ARMED, (key,)).fetchall()]
 
 
 def renewed(execute: Execute, session_ids: Sequence[str]) -> dict[str, tuple[int, int]]:

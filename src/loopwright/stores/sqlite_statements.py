@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from .derived import HEAD_COLUMNS
+from .derived import HEAD_COLUMNS, WAKING
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 
 POSITIONS_PER_SESSION: Final = 1 << 32
 """A record's id is `key * POSITIONS_PER_SESSION + position`, so that a journal lies in one run of one b-tree."""
 
 IS_CURRENT: Final = """\
-SELECT 1 WHERE 25 = (
+SELECT 1 WHERE 26 = (
     SELECT count(*) FROM sqlite_schema WHERE name IN (
-        'lw_schema', 'lw_owners', 'lw_sessions', 'lw_sessions_parent', 'lw_sessions_base', 'lw_records', 'lw_inbox',
+        'lw_schema', 'lw_owners', 'lw_sessions', 'lw_sessions_parent', 'lw_sessions_base', 'lw_sessions_running', 'lw_records', 'lw_inbox',
         'lw_inbox_waiting', 'lw_timers', 'lw_timers_due', 'lw_artifacts', 'lw_artifacts_session', 'lw_artifact_rows',
         'lw_artifact_shares', 'lw_artifact_shares_session', 'lw_tombstones', 'lw_budgets', 'lw_holds',
         'lw_holds_session', 'lw_hold_caps', 'lw_hold_caps_budget', 'lw_memories', 'lw_memories_newest',
         'lw_memories_text', 'lw_memories_drop'
     )
-) AND (SELECT max(version) FROM lw_schema) = 4
+) AND (SELECT max(version) FROM lw_schema) = 5
   AND NOT EXISTS (SELECT lw_schema.cleaned_at, lw_timers.paused, lw_artifacts.created_at, lw_sessions.base_id,
         lw_sessions.base_position, lw_sessions.nanodollars, lw_sessions.unpriced_calls FROM lw_schema, lw_timers, lw_artifacts, lw_sessions LIMIT 0)
 """
@@ -68,8 +68,8 @@ IS_GONE: Final = "SELECT 1 FROM lw_tombstones WHERE session_id = ?"
 INSERT_SESSION: Final = (
     "INSERT INTO lw_sessions"
     " (session_id, position, min_format, agent_name, kind, parent_id, lifecycle, title, created_at, updated_at, base_id,"
-    "  base_position, window_start, checkpoint)"
-    " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13 WHERE NOT EXISTS (SELECT 1 FROM lw_tombstones WHERE session_id = ?1)"
+    "  base_position, window_start, checkpoint, status)"
+    " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14 WHERE NOT EXISTS (SELECT 1 FROM lw_tombstones WHERE session_id = ?1)"
     " ON CONFLICT (session_id) DO NOTHING RETURNING key"
 )
 
@@ -162,22 +162,23 @@ WAITING: Final = "SELECT item_id, kind, body, at, seq FROM lw_inbox WHERE key = 
 
 ITEM_POSITION: Final = "SELECT coalesce(position, -1) FROM lw_inbox WHERE key = ? AND item_id = ?"
 
-# Heads, newest first. ?1 status, ?2 agent names (JSON), ?3 parent, ?4 before, ?5 limit; null asks for all.
+# Heads, newest first. ?1 status, ?2 agent names (JSON), ?3 parent, ?4 before, ?5 limit, ?6 kind; null asks for all.
 LIST: Final = (
     f"SELECT {HEAD_COLUMNS} FROM lw_sessions WHERE (?1 IS NULL OR status = ?1)"
     " AND (?2 IS NULL OR agent_name IN (SELECT value FROM json_each(?2)))"
-    " AND (?3 IS NULL OR parent_id = ?3) AND (?4 IS NULL OR updated_at < ?4)"
+    " AND (?3 IS NULL OR parent_id = ?3) AND (?4 IS NULL OR updated_at < ?4) AND (?6 IS NULL OR kind = ?6)"
     " ORDER BY updated_at DESC, key DESC LIMIT ?5"
 )
 
 # The same for the children of one parent, through its index.
 LIST_CHILDREN: Final = LIST.replace("(?3 IS NULL OR parent_id = ?3)", "parent_id = ?3")
 
-# Work that nobody alive does. ?1 agent names, ?2 owners that live (JSON), ?3 highest format, ?4 limit.
+# Work that nobody alive does, found through the partial indexes of what runs and what waits. ?1 agent names, ?2 owners that live (JSON), ?3 highest format, ?4 limit.
 INTERRUPTED: Final = (
     f"SELECT {HEAD_COLUMNS} FROM lw_sessions AS s"
-    " WHERE (status = 'running' OR (status = 'idle' AND EXISTS"
-    "  (SELECT 1 FROM lw_inbox AS i WHERE i.key = s.key AND i.position IS NULL)))"
+    " WHERE key IN (SELECT r.key FROM lw_sessions AS r WHERE r.status = 'running'"
+    "  UNION SELECT i.key FROM lw_inbox AS i JOIN lw_sessions AS q ON q.key = i.key WHERE i.position IS NULL"
+    f"  AND (q.status = 'idle' OR (q.status = 'waiting' AND i.kind IN ({WAKING}))))"
     " AND (owner IS NULL OR owner NOT IN (SELECT value FROM json_each(?2)))"
     " AND agent_name IN (SELECT value FROM json_each(?1)) AND min_format <= ?3"
     " ORDER BY updated_at, key LIMIT ?4"
@@ -189,6 +190,15 @@ DUE: Final = (
     " WHERE t.due_at <= ?2 AND t.paused = 0 AND s.min_format <= ?3 AND s.agent_name IN (SELECT value FROM json_each(?1))"
     " ORDER BY t.due_at, t.key, t.timer_id LIMIT ?4"
 )
+
+# When the next of such timers is due.
+NEXT_DUE: Final = (
+    "SELECT (SELECT t.due_at FROM lw_timers AS t JOIN lw_sessions AS s ON s.key = t.key"
+    " WHERE t.due_at > ?2 AND t.paused = 0 AND s.min_format <= ?3 AND s.agent_name IN (SELECT value FROM json_each(?1))"
+    " ORDER BY t.due_at LIMIT 1)"
+)
+
+ARMED: Final = "SELECT timer_id, due_at, body FROM lw_timers WHERE key = ? AND paused = 0 ORDER BY due_at, timer_id"
 
 RENEWED: Final = (
     "SELECT session_id, epoch, inbox_seq FROM lw_sessions WHERE session_id IN (SELECT value FROM json_each(?))"

@@ -63,6 +63,7 @@ CREATE TABLE IF NOT EXISTS lw_sessions (
 );
 CREATE INDEX IF NOT EXISTS lw_sessions_parent ON lw_sessions (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS lw_sessions_base ON lw_sessions (base_id) WHERE base_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS lw_sessions_running ON lw_sessions (key) WHERE status = 'running';
 CREATE TABLE IF NOT EXISTS lw_records (
     id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,

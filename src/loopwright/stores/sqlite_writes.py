@@ -128,16 +128,19 @@ class SqliteWrites:
             raise SessionExistsError(session.session_id)
         return fresh_head(session)
 
-    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...]) -> Enqueued:
+    def enqueue(self, session_id: str, item: InboxItem | None, ops: tuple[Op, ...]) -> Enqueued:
         """See `Store.enqueue`."""
         self.touched = False
         for op in ops:
             if not isinstance(op, PutItem | PutTimer | DropTimer):
                 raise InvariantError(f"{type(op).__name__} needs a lease and cannot ride with an enqueue")
-        added = self._add_item(session_id, item) if all(self._stands(op, session_id) for op in ops) else None
+        stands = all(self._stands(op, session_id) for op in ops)
+        added = self._add_item(session_id, item) if item is not None and stands else None
         if added is None:
             guard = self._guard(session_id)
-            return Enqueued(guard[5], True, guard[6], self._waiting(guard[0]))
+            added = guard[0], guard[5], guard[6]
+            if item is not None or not stands:
+                return Enqueued(guard[5], True, guard[6], self._waiting(guard[0]))
         key, inbox_seq, status = added
         for op in ops:
             inbox_seq += self._apply_one(op, key, session_id)
@@ -204,6 +207,7 @@ class SqliteWrites:
                 None if base is None else start,
                 session.window_start,
                 session.checkpoint,
+                session.status,
             ),
         ).fetchone()
         if row is None:

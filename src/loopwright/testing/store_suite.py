@@ -24,6 +24,7 @@ from .store_ledger_promises import HoldPromises, LedgerPromises
 from .store_memory_promises import MemoryPromises, MemorySearchPromises
 from .store_reading_promises import ArtifactPromises, ReadingPromises
 from .store_upkeep_promises import TransferPromises, UpkeepPromises
+from .store_waking_promises import TimerPromises, WakingPromises
 
 
 class StoreSuite(
@@ -33,6 +34,8 @@ class StoreSuite(
     InboxPromises,
     FamilyPromises,
     ClaimPromises,
+    WakingPromises,
+    TimerPromises,
     ReadingPromises,
     ArtifactPromises,
     HoldPromises,

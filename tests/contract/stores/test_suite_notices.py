@@ -54,9 +54,9 @@ class KeepsHalf(MemoryStore):
 class ForgetsTakenIds(MemoryStore):
     """An item that was taken may come again."""
 
-    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+    def enqueue(self, session_id: str, item: InboxItem | None, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
         data = self._data.sessions.get(session_id)
-        if data is not None and data.positions.get(item.item_id, -1) >= 0:
+        if item is not None and data is not None and data.positions.get(item.item_id, -1) >= 0:
             del data.positions[item.item_id]
         return super().enqueue(session_id, item, ops)
 
@@ -124,9 +124,32 @@ class ForgetsTheArtifacts(MemoryStore):
 class FiresWhatWasArmedAnew(MemoryStore):
     """Drops a timer whatever its time is by now."""
 
-    def enqueue(self, session_id: str, item: InboxItem, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+    def enqueue(self, session_id: str, item: InboxItem | None, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
         blind = tuple(DropTimer(op.timer_id) if isinstance(op, DropTimer) else op for op in ops)
         return super().enqueue(session_id, item, blind)
+
+
+class WakesNobody(MemoryStore):
+    """What waits for a person waits for everything."""
+
+    async def claim(self, query: ClaimQuery) -> Claimable:  # type: ignore[override]
+        found = await super().claim(query)
+        return structs.replace(found, interrupted=tuple(h for h in found.interrupted if h.status != "waiting"))
+
+
+class CountsWhatIsNoItem(MemoryStore):
+    """Operations come with an empty item of their own."""
+
+    def enqueue(self, session_id: str, item: InboxItem | None, ops: tuple[Op, ...] = ()) -> Awaitable[Enqueued]:
+        return super().enqueue(session_id, item or InboxItem(repr(ops), "timer", b"", 0.0), ops)
+
+
+class SleepsForStrangers(MemoryStore):
+    """Says when any timer will be due, whoever's it is."""
+
+    async def claim(self, query: ClaimQuery) -> Claimable:  # type: ignore[override]
+        later = [one.due_at for data in self._data.sessions.values() for one in data.armed() if one.due_at > query.now]
+        return structs.replace(await super().claim(query), next_timer_at=min(later, default=None))
 
 
 BROKEN: list[tuple[type[MemoryStore], Callable[[ForkingStoreSuite], None]]] = [
@@ -143,6 +166,9 @@ BROKEN: list[tuple[type[MemoryStore], Callable[[ForkingStoreSuite], None]]] = [
         ForkingStoreSuite.test_an_artifact_that_a_fork_reads_of_lives_as_long_as_one_of_its_readers,
     ),
     (FiresWhatWasArmedAnew, StoreSuite.test_a_timer_armed_anew_since_it_was_found_neither_fires_nor_is_lost),
+    (WakesNobody, StoreSuite.test_a_waiting_session_is_claimable_once_something_wakes_it),
+    (CountsWhatIsNoItem, StoreSuite.test_operations_without_an_item_leave_the_inbox_as_it_is),
+    (SleepsForStrangers, StoreSuite.test_who_asks_for_timers_alone_gets_nothing_else),
     (CutsBodies, StoreSuite.test_bodies_of_any_size_and_bytes_come_back_as_they_were),
 ]
 

@@ -27,7 +27,7 @@ class SpecMaker:
         self.ids = 0
 
     def spec(self) -> dict[str, Any]:
-        return {"name": "random", "root": self.node(3)}
+        return {"name": "random", "root": self._sequence(4) if self.random.random() < 0.5 else self._parallel(4)}
 
     def _id(self) -> str:
         self.ids += 1
@@ -134,14 +134,14 @@ class AnyRun:
         if not isinstance(frame, Leaf):
             return self.put(NodeDecided(frame.path, self._decision(frame.plan.kind)))
         if not frame.begun:
-            if self.random.random() < 0.1:
+            if self.random.random() < 0.05:
                 return self.put(self._finished(frame, "skipped"))
             self.attempts.append((frame.path, frame.attempt))
             return self.put(StepStarted(path=frame.path, attempt=frame.attempt))
         return self._go_on(frame)
 
     def _decision(self, kind: str) -> Any:
-        if self.random.random() < 0.1:
+        if self.random.random() < 0.05:
             return {"error": "it cannot be decided"}
         if kind == "foreach":
             return self.random.randint(0, 4)
@@ -150,7 +150,7 @@ class AnyRun:
     def _go_on(self, frame: Leaf) -> None:
         assert self.state.workflow is not None
         call = self.state.workflow.calls.get(call_id_of(frame.path, frame.attempt))
-        failed = self.random.random() < 0.3
+        failed = self.random.random() < 0.15
         if frame.stopping and self.random.random() < 0.7:
             end: Record = self._finished(frame, "cancelled")
             status: Any = "aborted"

@@ -1,0 +1,121 @@
+-- The tables of version 4, as PostgreSQL stores were made by it.
+CREATE TABLE IF NOT EXISTS lw_schema (
+    version integer NOT NULL PRIMARY KEY,
+    created_at double precision NOT NULL,
+    cleaned_at double precision
+);
+CREATE TABLE IF NOT EXISTS lw_owners (owner text COLLATE "C" NOT NULL PRIMARY KEY, expires double precision NOT NULL);
+CREATE TABLE IF NOT EXISTS lw_sessions (
+    key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    session_id text COLLATE "C" NOT NULL UNIQUE,
+    position bigint NOT NULL,
+    window_start bigint NOT NULL DEFAULT 0,
+    checkpoint bigint,
+    epoch bigint NOT NULL DEFAULT 0,
+    token bytea,
+    owner text COLLATE "C",
+    inbox_seq bigint NOT NULL DEFAULT 0,
+    takeovers integer NOT NULL DEFAULT 0,
+    status text NOT NULL DEFAULT 'idle',
+    updated_at double precision NOT NULL,
+    sends bigint NOT NULL DEFAULT 0,
+    input_tokens bigint NOT NULL DEFAULT 0,
+    output_tokens bigint NOT NULL DEFAULT 0,
+    cached_tokens bigint NOT NULL DEFAULT 0,
+    cache_write_tokens bigint NOT NULL DEFAULT 0,
+    reasoning_tokens bigint NOT NULL DEFAULT 0,
+    calls bigint NOT NULL DEFAULT 0,
+    estimated integer NOT NULL DEFAULT 0,
+    nanodollars bigint NOT NULL DEFAULT 0,
+    unpriced_calls bigint NOT NULL DEFAULT 0,
+    min_format integer NOT NULL,
+    agent_name text COLLATE "C" NOT NULL,
+    kind text NOT NULL,
+    parent_id text COLLATE "C",
+    lifecycle text NOT NULL,
+    title text NOT NULL,
+    created_at double precision NOT NULL,
+    base_id text COLLATE "C",
+    base_position bigint
+) WITH (fillfactor = 50);
+CREATE INDEX IF NOT EXISTS lw_sessions_parent ON lw_sessions (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS lw_sessions_base ON lw_sessions (base_id) WHERE base_id IS NOT NULL;
+CREATE TABLE IF NOT EXISTS lw_records (
+    key bigint NOT NULL,
+    position bigint NOT NULL,
+    kind text NOT NULL,
+    version integer NOT NULL,
+    at double precision NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (key, position)
+);
+CREATE TABLE IF NOT EXISTS lw_inbox (
+    key bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL,
+    kind text NOT NULL,
+    at double precision NOT NULL,
+    body bytea,
+    position bigint,
+    PRIMARY KEY (key, item_id)
+);
+CREATE INDEX IF NOT EXISTS lw_inbox_waiting ON lw_inbox (key, seq) WHERE position IS NULL;
+CREATE TABLE IF NOT EXISTS lw_timers (
+    key bigint NOT NULL,
+    timer_id text COLLATE "C" NOT NULL,
+    due_at double precision NOT NULL,
+    body bytea NOT NULL,
+    paused integer NOT NULL DEFAULT 0,
+    PRIMARY KEY (key, timer_id)
+);
+CREATE INDEX IF NOT EXISTS lw_timers_due ON lw_timers (due_at);
+CREATE TABLE IF NOT EXISTS lw_artifacts (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    artifact_id text COLLATE "C" NOT NULL UNIQUE,
+    key bigint NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    media_type text NOT NULL,
+    size bigint NOT NULL,
+    digest text NOT NULL,
+    complete integer NOT NULL,
+    created_at double precision
+);
+CREATE INDEX IF NOT EXISTS lw_artifacts_session ON lw_artifacts (key);
+CREATE TABLE IF NOT EXISTS lw_artifact_rows (id bigint NOT NULL, n integer NOT NULL, data bytea NOT NULL, PRIMARY KEY (id, n));
+CREATE TABLE IF NOT EXISTS lw_artifact_shares (id bigint NOT NULL, key bigint NOT NULL, PRIMARY KEY (id, key));
+CREATE INDEX IF NOT EXISTS lw_artifact_shares_session ON lw_artifact_shares (key);
+CREATE TABLE IF NOT EXISTS lw_tombstones (
+    session_id text COLLATE "C" NOT NULL PRIMARY KEY,
+    key bigint NOT NULL,
+    swept integer NOT NULL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS lw_budgets (
+    budget_key text COLLATE "C" NOT NULL PRIMARY KEY,
+    spent bigint NOT NULL,
+    held bigint NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS lw_holds (
+    hold_id text COLLATE "C" NOT NULL PRIMARY KEY,
+    session_id text COLLATE "C" NOT NULL,
+    nanodollars bigint NOT NULL,
+    at double precision NOT NULL
+);
+CREATE INDEX IF NOT EXISTS lw_holds_session ON lw_holds (session_id);
+CREATE TABLE IF NOT EXISTS lw_hold_caps (
+    hold_id text COLLATE "C" NOT NULL,
+    budget_key text COLLATE "C" NOT NULL,
+    PRIMARY KEY (hold_id, budget_key)
+);
+CREATE INDEX IF NOT EXISTS lw_hold_caps_budget ON lw_hold_caps (budget_key);
+CREATE TABLE IF NOT EXISTS lw_memories (
+    namespace text COLLATE "C" NOT NULL,
+    memory_id text COLLATE "C" NOT NULL,
+    at double precision NOT NULL,
+    body bytea NOT NULL,
+    embedding bytea,
+    words tsvector NOT NULL,
+    PRIMARY KEY (namespace, memory_id)
+);
+CREATE INDEX IF NOT EXISTS lw_memories_newest ON lw_memories (namespace, at, memory_id);
+CREATE INDEX IF NOT EXISTS lw_memories_text ON lw_memories USING gin (words);
+INSERT INTO lw_schema (version, created_at, cleaned_at) SELECT 4, EXTRACT(EPOCH FROM clock_timestamp())::double precision, EXTRACT(EPOCH FROM clock_timestamp())::double precision WHERE NOT EXISTS (SELECT 1 FROM lw_schema);
