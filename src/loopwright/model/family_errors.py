@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .call_errors import SpecValidationError
+from .errors import UsageError
 
 if TYPE_CHECKING:
     from .spec_shape import Problem
@@ -34,3 +35,17 @@ class WorkflowSpecError(SpecValidationError):
         self.listed = tuple(problems)
         """The problems with path and message apart, in the order of the spec."""
         super().__init__("workflow spec", [str(one) for one in problems])
+
+
+class RenderedTooLargeError(UsageError):
+    """A template became larger than a rendered text may be; it was not rendered to its end and nothing was started."""
+
+    code = "workflow.rendered_too_large"
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        """Characters that it may have."""
+        super().__init__(
+            f"a rendered template has more than {limit:,} characters; refer to parts of the outputs ({{{{node.key}}}}),"
+            " or let the nodes before give less"
+        )
