@@ -70,7 +70,7 @@ class ToolRun:
         self.call = call
         self.name = call.call.name
         self.arguments: dict[str, Any] = {}
-        self.key = idempotency_key(run.session_id, call.position, call.index)
+        self.key = idempotency_key(run.session_id, call.position, call.index, call.path)
         self.tool: ToolDefinition | None = None
         self.intent: ToolStarted | None = None
         self.began = 0.0

@@ -175,7 +175,7 @@ def pending_error(session_id: str, state: State) -> SessionPendingError:
         session_id,
         assistant_position=state.batch[0].position if state.batch else None,
         pending_tool_calls=[c.call for c in state.open_calls()],
-        pending_interactions=[c.question for c in state.batch if c.waits_for_person],
+        pending_interactions=[c.question for c in state.all_calls() if c.waits_for_person],
     )
 
 
