@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .call_errors import SpecValidationError
+from .errors import UsageError
 
 if TYPE_CHECKING:
     from .spec_shape import Problem
@@ -34,3 +35,13 @@ class WorkflowSpecError(SpecValidationError):
         self.listed = tuple(problems)
         """The problems with path and message apart, in the order of the spec."""
         super().__init__("workflow spec", [str(one) for one in problems])
+
+
+class SpawnRefusedError(UsageError):
+    """An agent cannot be started, or it is none of this session's; nothing was started."""
+
+    code = "spawn.refused"
+
+    def __init__(self, session_id: str, why: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"session {session_id!r}: {why}")
