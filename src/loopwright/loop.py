@@ -34,14 +34,14 @@ from .ports.llm import LLMService
 from .ports.schema_policy import SchemaPolicy
 from .ports.store import Durability, NewSession
 from .ports.tool import NoTools, ToolDefinition, ToolSource
-from .session_reading import SessionReading
+from .session_access import SessionAccess
 from .stores.dsn import BUSY_WAIT_S, default_path, open_store
 
 if TYPE_CHECKING:
     from . import forms
     from .context import summary_fold
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, draining, epochs, folding, forking, recovery, watching, worker
+    from .engine import answers, beside, draining, epochs, folding, forking, recovery, watching, worker
     from .engine.answers import Answers
     from .engine.recovery import Recovered
     from .engine.worker import SessionNews, WorkDone
@@ -61,6 +61,7 @@ else:
     forms = Late("loopwright.forms")
     summary_fold = Late("loopwright.context.summary_fold")
     answers = Late("loopwright.engine.answers")
+    beside = Late("loopwright.engine.beside")
     draining = Late("loopwright.engine.draining")
     epochs = Late("loopwright.engine.epochs")
     folding = Late("loopwright.engine.folding")
@@ -77,7 +78,7 @@ T = TypeVar("T")
 _NOTHING_GIVEN = (None,) * 8
 
 
-class StatefulAgentLoop(SessionReading):
+class StatefulAgentLoop(SessionAccess):
     """Durable conversations with tools, over one store.
 
     Any number of loop objects, processes and threads may share a store; a session is run by one of them at a time.
@@ -450,6 +451,9 @@ class StatefulAgentLoop(SessionReading):
         self._closed = True
         for serving in self._serving:
             serving.cancel("the loop is closed")
+        if self._kernel.left_on_close:
+            beside.leave_all(self._kernel)
+        self._kernel.closing = True
         await self._in_flight.drained(drain_timeout_s)
         if self._kernel.background:
             await draining.ended(self._kernel.background, drain_timeout_s)

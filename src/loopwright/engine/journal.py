@@ -288,8 +288,7 @@ class Journal:
                 elif (spent := getattr(record, "usage", None)) is not None:
                     usage = spent if usage is NO_USAGE else usage + spent
                 elif type(record) is SendFinished and (parts := self.kernel.context) is not None and parts.memory:
-                    if state.facts.family is None or state.facts.family.spawned is None:  # children have no memory
-                        self._ended.append(memory_recall.snapshot_of(state))
+                    self._ended += memory_recall.snapshots_of(state)
         except BaseException:
             self.actor.forget()
             raise

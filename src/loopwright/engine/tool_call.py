@@ -405,7 +405,8 @@ class ToolRun:
             key=self.key,
             artifact_id=artifact_id,
         )
-        records, ops = [*self._riders(), *also, finished], ()
+        records: list[Record] = [*self._riders(), *also, finished]
+        ops: tuple[Op, ...] = ()
         if self.spawned is not None:
             riders, ops = self.spawned.riders()
             records = [*riders, *records]

@@ -49,3 +49,13 @@ class RenderedTooLargeError(UsageError):
             f"a rendered template has more than {limit:,} characters; refer to parts of the outputs ({{{{node.key}}}}),"
             " or let the nodes before give less"
         )
+
+
+class SpawnRefusedError(UsageError):
+    """An agent cannot be started, or it is none of this session's; nothing was started."""
+
+    code = "spawn.refused"
+
+    def __init__(self, session_id: str, why: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"session {session_id!r}: {why}")

@@ -14,9 +14,10 @@ from ..core.recall_rules import RecallSearch
 from ..core.text_ranges import encoded, slice_of
 from ..model.call_errors import ToolFailure
 from ..model.notes import Note, NotesPolicy, TodoItem
+from ..ports.agents import Agents
 from ..ports.cancellation import CancellationToken
 from ..ports.history import HistoryPiece
-from ..ports.tool import OutputSlice
+from ..ports.tool import OutputSlice, Woken
 from ..ports.transaction_work import OnCommit, TransactionCursor
 
 
@@ -105,8 +106,14 @@ class FakeToolContext:
         self.notes = FakeNoteBook()
         self.todo = FakeTodoList()
         self.history = FakeHistory(history)
+        self.woken: Woken | None = None
         self._outputs = dict(outputs or {})
         self._works: list[OnCommit] = []
+
+    @property
+    def agents(self) -> Agents:
+        """Raises: `ToolFailure`: children need a loop."""
+        raise ToolFailure("agents need a running session; test this tool with a StatefulAgentLoop on memory:")
 
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
         """A part of an output given at construction. Raises: `ToolFailure` for an unknown id."""
