@@ -43,9 +43,13 @@ class Results:
     def put(self, index: int, outcome: StepOutcome, place: Place) -> None:
         """Notes one that ended."""
         self.codes[index] = _CODES[outcome]
-        if isinstance(place, Results) and isinstance(self.places, array):
-            self.places = list(self.places)
-        self.places[index] = place  # type: ignore[call-overload]
+        places = self.places
+        if isinstance(places, list):
+            places[index] = place
+        elif isinstance(place, int):
+            places[index] = place
+        else:
+            self.places = [*places[:index], place, *places[index + 1 :]]
 
     def outcome(self, index: int) -> StepOutcome | None:
         """How it ended; None when it did not."""
@@ -74,7 +78,9 @@ class Scope:
 
     __slots__ = ("frame", "index", "names", "parent")
 
-    def __init__(self, parent: Scope | None = None, frame: ForeachFrame | LoopFrame | None = None, index: int = 0) -> None:
+    def __init__(
+        self, parent: Scope | None = None, frame: ForeachFrame | LoopFrame | None = None, index: int = 0
+    ) -> None:
         self.parent = parent
         self.frame = frame
         self.index = index
@@ -237,9 +243,11 @@ class Leaf(Frame):
         return None if limit is None else self.started_at + limit
 
     def begin(self) -> None:
+        """See `Frame`."""
         self.around.wants(self)
 
     def stop(self) -> None:
+        """See `Frame`."""
         if self.live:
             return super().stop()
         if not self.stopping:
@@ -248,11 +256,11 @@ class Leaf(Frame):
                 self.end(Ended("cancelled"))
         return None
 
-    def finished(self, outcome: StepOutcome, position: int, at: float) -> None:
-        """An attempt ended; `position` is that of its record."""
+    def finished(self, outcome: StepOutcome, position: int, at: float, *, for_good: bool) -> None:
+        """An attempt ended; `position` is that of its record. `for_good`: another one would be wrong."""
         self.begun, self.waits, self.child_id = False, None, None
         if outcome == "failed" and not self.stopping:
-            if self.attempt <= self.plan.retries:
+            if self.attempt <= self.plan.retries and not for_good:
                 self.attempt += 1
                 self.not_before = at + self.plan.retry_delay_s
                 return self.around.wants(self)
@@ -263,6 +271,7 @@ class Leaf(Frame):
         return self.end(Ended(outcome, position, hurts))
 
     def over(self, index: int, ended: Ended) -> None:
+        """See `Frame`."""
         self.live.pop(index, None)
         self.end(Ended(ended.outcome, ended.place, ended.outcome in ("failed", "cancelled") and self.plan.halts))
 
@@ -273,9 +282,11 @@ class SequenceFrame(Frame):
     __slots__ = ()
 
     def begin(self) -> None:
+        """See `Frame`."""
         self.start(self.plan.children[0], 0, self.prefix, self.scope)
 
     def over(self, index: int, ended: Ended) -> None:
+        """See `Frame`."""
         self.live.pop(index, None)
         if self.stopping:
             self.settle()
@@ -317,6 +328,7 @@ class FanFrame(Frame):
         raise NotImplementedError
 
     def over(self, index: int, ended: Ended) -> None:
+        """See `Frame`."""
         self.live.pop(index, None)
         self.results.put(index, ended.outcome, ended.place)
         if self.stopping:
@@ -333,9 +345,11 @@ class ParallelFrame(FanFrame):
     __slots__ = ()
 
     def begin(self) -> None:
+        """See `Frame`."""
         self.spread(len(self.plan.children))
 
     def one(self, index: int) -> None:
+        """See `FanFrame`."""
         self.start(self.plan.children[index], index, self.prefix, self.scope)
 
 
@@ -345,18 +359,21 @@ class ForeachFrame(FanFrame):
     __slots__ = ()
 
     def begin(self) -> None:
+        """See `Frame`."""
         if self.plan.count is None:
             self.around.wants(self)
         else:
             self.spread(self.plan.count)
 
     def decided(self, value: Any, position: int) -> None:
+        """See `Frame`."""
         if isinstance(value, int):
             self.spread(value)
         else:
             self.fail(position)
 
     def one(self, index: int) -> None:
+        """See `FanFrame`."""
         self.start(self.plan.children[0], index, f"{self.path}[{index}]/", Scope(self.scope, self, index))
 
 
@@ -366,9 +383,11 @@ class BranchFrame(Frame):
     __slots__ = ()
 
     def begin(self) -> None:
+        """See `Frame`."""
         self.around.wants(self)
 
     def decided(self, value: Any, position: int) -> None:
+        """See `Frame`."""
         if isinstance(value, dict):
             return self.fail(position)
         chosen = self.plan.cases.get(value, self.plan.default) if isinstance(value, str) else self.plan.default
@@ -377,6 +396,7 @@ class BranchFrame(Frame):
         return self.start(self.plan.children[chosen], chosen, self.prefix, self.scope)
 
     def over(self, index: int, ended: Ended) -> None:
+        """See `Frame`."""
         self.live.pop(index, None)
         if self.stopping:
             self.settle()
@@ -407,6 +427,7 @@ class LoopFrame(Frame):
         return Scope(self.scope, self, self.iteration)
 
     def begin(self) -> None:
+        """See `Frame`."""
         self._again()
 
     def _again(self) -> None:
@@ -414,6 +435,7 @@ class LoopFrame(Frame):
         self.start(self.plan.children[0], 0, f"{self.path}/", self.inner)
 
     def over(self, index: int, ended: Ended) -> None:
+        """See `Frame`."""
         self.live.pop(index, None)
         if self.stopping:
             self.settle()
@@ -432,6 +454,7 @@ class LoopFrame(Frame):
                 self.around.wants(self)
 
     def decided(self, value: Any, position: int) -> None:
+        """See `Frame`."""
         if isinstance(value, dict):
             self.fail(position)
         elif value:

@@ -26,7 +26,19 @@ KEPT_ERRORS: Final = 100
 class WorkflowMachine:
     """A run as of one record. Concurrency: one caller at a time."""
 
-    __slots__ = ("_told", "begun", "done", "errors", "failures", "listening", "news", "ready", "root", "running", "stops")
+    __slots__ = (
+        "_told",
+        "begun",
+        "done",
+        "errors",
+        "failures",
+        "listening",
+        "news",
+        "ready",
+        "root",
+        "running",
+        "stops",
+    )
 
     def __init__(self, plan: PlanNode) -> None:
         self.ready: dict[str, Frame] = {}
@@ -65,11 +77,14 @@ class WorkflowMachine:
         if (leaf := self.running.get(path)) is not None:
             leaf.waits = record
 
-    def finished(self, path: str, outcome: StepOutcome, position: int, at: float) -> None:
-        """An attempt of a leaf ended, or the leaf was ended without having begun; `position` is that of the record."""
+    def finished(self, path: str, outcome: StepOutcome, position: int, at: float, *, for_good: bool = False) -> None:
+        """An attempt of a leaf ended, or the leaf was ended without having begun; `position` is that of the record.
+
+        `for_good`: no further attempt is made.
+        """
         leaf = self.running.pop(path, None) or self.ready.pop(path, None)
         if isinstance(leaf, Leaf):
-            leaf.finished(outcome, position, at)
+            leaf.finished(outcome, position, at, for_good=for_good)
             if outcome == "failed" and not leaf.live and path not in self.ready:
                 self._failed(path, position)
             self._settle()

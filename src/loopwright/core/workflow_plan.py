@@ -165,3 +165,14 @@ def _container(
 def planned(spec: WorkflowSpec) -> PlanNode:
     """The plan of a spec that was checked; its root."""
     return _Planner().node(spec.root)
+
+
+def ids_of(plan: PlanNode) -> frozenset[str]:
+    """Ids of a node and of all nodes in it."""
+    found, waiting = set[str](), [plan]
+    while waiting:
+        node = waiting.pop()
+        waiting += [*node.children, *([] if node.fallback is None else [node.fallback])]
+        if node.id is not None:
+            found.add(node.id)
+    return frozenset(found)

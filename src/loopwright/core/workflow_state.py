@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from ..model.messages import ToolCall
 from ..model.family_records import SignalReceived, SignalTaken
+from ..model.messages import ToolCall
 from ..model.records import Record, ToolFinished
 from ..model.wakes import Signal, Wake
 from ..model.workflow_records import (
@@ -29,13 +29,19 @@ from . import waking
 from .state import OpenCall, State
 from .workflow_frames import Leaf
 from .workflow_machine import WorkflowMachine
-from .workflow_plan import planned
+from .workflow_plan import ids_of, planned
 
 ASK = "approve"
 """The name that a question of a run stands under, where others have a tool's."""
 
 _STEP_OUTCOMES: dict[str, StepOutcome] = {"finished": "completed", "answered": "completed", "aborted": "cancelled"}
 """What the status of a tool step comes to; every other is a failure."""
+
+_FOR_GOOD = frozenset({"uncertain", "refused", "invalid"})
+"""What another attempt would not make better, or must not be made of: a `once` call may have had its effect."""
+
+NOT_AGAIN = frozenset({"workflow.rendered_too_large", "workflow.too_many_leaves", "spawn.refused"})
+"""Codes of failures that come again with every attempt."""
 
 TIMED_OUT = "workflow.timed_out"
 """The code of a step that took longer than it may."""
@@ -44,14 +50,17 @@ TIMED_OUT = "workflow.timed_out"
 class WorkflowState:
     """A run as of one position."""
 
-    __slots__ = ("calls", "machine", "position", "spec", "started")
+    __slots__ = ("calls", "ids", "machine", "position", "spec", "started")
 
     def __init__(self, started: WorkflowStarted, position: int) -> None:
         self.started = started
         self.position = position
         """Where it is; part of the keys of its tool steps."""
         self.spec = msgspec.convert(started.spec, WorkflowSpec)
-        self.machine = WorkflowMachine(planned(self.spec))
+        plan = planned(self.spec)
+        self.ids = ids_of(plan)
+        """Of all nodes that can be referred to."""
+        self.machine = WorkflowMachine(plan)
         self.calls: dict[str, OpenCall] = {}
         """Tool steps and questions under way, by call id: path, "#" and attempt."""
 
@@ -59,8 +68,7 @@ class WorkflowState:
         """A tool step or a question ended."""
         call = self.calls.pop(record.call_id)
         outcome = _STEP_OUTCOMES.get(record.status, "failed")
-        self.machine.finished(call.path, outcome, state.position, at)
-
+        self.machine.finished(call.path, outcome, state.position, at, for_good=record.status in _FOR_GOOD)
 
     def waiting(self) -> list[StepWaits]:
         """Of every step that waits outside: what it waits for."""
@@ -205,7 +213,8 @@ def _step_finished(state: State, record: StepFinished, at: float) -> None:
     if (send := state.active) is not None:
         send.usage += record.child_usage
         send.paused = False
-    run.machine.finished(record.path, record.outcome, state.position, at)
+    for_good = record.error_code in NOT_AGAIN
+    run.machine.finished(record.path, record.outcome, state.position, at, for_good=for_good)
 
 
 def _decided(state: State, record: NodeDecided, at: float) -> None:

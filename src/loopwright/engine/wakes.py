@@ -141,11 +141,17 @@ def told(journal: Journal, outcome: Outcome, text: str, usage: Usage) -> tuple[O
     said = PutItem(spawned.parent_id, InboxItem(f"child:{here}:{state.position}", "wake", encode(wake), at))
     if spawned.awaited or outcome == "cancelled":
         return (said,)
-    message = encode(UserMessage(background_report(spawned, here, outcome, text)))
-    return said, PutItem(spawned.parent_id, InboxItem(f"child:{here}:{state.position}:said", "message", message, at))
+    if state.workflow is not None and ended is None:
+        return (said,)  # it is told of the end of a run, once
+    message = encode(UserMessage(background_report(spawned, here, outcome, text, run=state.workflow is not None)))
+    item_id = f"child:{here}:{state.position}:said" if state.workflow is None else f"run:{here}"
+    return said, PutItem(spawned.parent_id, InboxItem(item_id, "message", message, at))
 
 
-def background_report(spawned: SessionSpawned, child_id: str, outcome: str, text: str) -> str:
-    """What a parent's model reads about a child in the background."""
+def background_report(spawned: SessionSpawned, child_id: str, outcome: str, text: str, *, run: bool = False) -> str:
+    """What a parent's model reads about a child, or a workflow run, in the background."""
+    if run:
+        head = f"The workflow {spawned.persona.name} (run {child_id}), started in the background, ended ({outcome}):"
+        return framed("workflow_report", inside(f"{head}\n{text}"))
     head = f"The agent {spawned.persona.name} ({child_id}), started in the background, says ({outcome}):"
     return framed("agent_report", inside(f"{head}\n{text}"))

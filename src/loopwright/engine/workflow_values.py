@@ -169,7 +169,7 @@ class RunValues:
         if (known := self._kept.get(place)) is not MISSING:
             return known
         row = await self._row(place)
-        value = await self._of(decode_record(row.kind, row.version, row.body))
+        value = await self.of(decode_record(row.kind, row.version, row.body))
         self._kept.put(place, value, len(row.body))
         return value
 
@@ -188,7 +188,7 @@ class RunValues:
                 out.append(await self._none(f"{name}[{index}]", outcome or "cancelled", place))
             else:
                 row = rows[place]
-                out.append(await self._of(decode_record(row.kind, row.version, row.body)))
+                out.append(await self.of(decode_record(row.kind, row.version, row.body)))
         return out
 
     async def _rows(self, wanted: Sequence[int], room: list[int]) -> dict[int, StoredRecord]:
@@ -217,7 +217,7 @@ class RunValues:
         row = await self._row(position)
         return decode_record(row.kind, row.version, row.body)
 
-    async def _of(self, record: object) -> object:
+    async def of(self, record: object) -> object:
         """The output that a record holds."""
         match record:
             case StepFinished():

@@ -76,7 +76,9 @@ class SpecMaker:
         }
 
     def _foreach(self, depth: int) -> dict[str, Any]:
-        source = {"items": list(range(self.random.randint(0, 4)))} if self.random.random() < 0.5 else {"items_from": "x"}
+        source = (
+            {"items": list(range(self.random.randint(0, 4)))} if self.random.random() < 0.5 else {"items_from": "x"}
+        )
         return {
             "type": "foreach",
             "id": self._id(),
@@ -183,6 +185,3 @@ def replayed(journal: list[tuple[Record, float]]) -> State:
     for record, at in journal:
         apply(state, record, at)
     return state
-
-
-
