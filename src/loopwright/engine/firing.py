@@ -8,6 +8,7 @@ Read next: `timers.py`.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import threading
 from collections import Counter
@@ -78,7 +79,7 @@ class Firings:
                 continue
             work = self._fire(timer)
             self._under_way[key] = asyncio.get_running_loop().create_task(work, context=outside_of_turns())
-            self._under_way[key].add_done_callback(lambda task, timer=timer: self._done(timer, task))
+            self._under_way[key].add_done_callback(functools.partial(self._done, timer))
             started += 1
         return started
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, idempotency_key, text_of
 from ..core.state import OpenCall
@@ -31,7 +31,7 @@ from ..model.records import (
 )
 from ..ports.cancellation import CancellationToken
 from ..ports.hook import HookDirective, HookPoint, ToolAfterContext, ToolBeforeContext, ToolErrorContext
-from ..ports.store import RunInside
+from ..ports.store import Op, RunInside
 from ..ports.tool import InputNeeded, OutputSlice, Reconcile, ToolDefinition, ToolHandlerResult, UnknownOutcome
 from ..ports.transaction_work import OnCommit, TransactionHost
 from ..prompts import prompt
@@ -45,12 +45,18 @@ if TYPE_CHECKING:
     from ..core import unseen
     from ..ports.history import SessionHistory
     from ..ports.note_book import NoteBook, TodoList
-    from . import past_sends, session_lists
+    from ..ports.timer_book import TimerBook
+    from . import past_sends, session_lists, timer_draft
     from .session_lists import Draft, Written
+    from .timer_draft import TimerDraft
 else:
     unseen = Late("loopwright.core.unseen")
     past_sends = Late("loopwright.engine.past_sends")
     session_lists = Late("loopwright.engine.session_lists")
+    timer_draft = Late("loopwright.engine.timer_draft")
+
+Left: TypeAlias = "tuple[tuple[OnCommit, ...], tuple[Written, ...], TimerDraft | None]"
+"""What a handler wants done with its result: work in the commit, records, timers."""
 
 
 class HandlerContext:
@@ -61,6 +67,7 @@ class HandlerContext:
         "_effect",
         "_is_over",
         "_run",
+        "_timers",
         "_token",
         "_works",
         "call_id",
@@ -78,6 +85,7 @@ class HandlerContext:
         self._works: tuple[OnCommit, ...] = ()
         self._is_over = False
         self._draft: Draft | None = None
+        self._timers: TimerDraft | None = None
         self.session_id = run.session_id
         self.call_id = call.call.id
         self.tool_name = name
@@ -125,6 +133,13 @@ class HandlerContext:
         """The session's todo list; likewise."""
         return self._drafted().todo
 
+    @property
+    def timers(self) -> TimerBook:
+        """The session's timers; what is armed or cancelled is stored with the result."""
+        if self._timers is None:
+            self._timers = timer_draft.TimerDraft(self._run)
+        return self._timers
+
     def _drafted(self) -> Draft:
         if self._draft is None:
             self._draft = session_lists.Draft(self._run)
@@ -135,14 +150,17 @@ class HandlerContext:
         self._is_over = True
         return self._works
 
-    def written(self) -> tuple[Written, ...]:
-        """What it wrote to notes and the todo list, to be stored with its result."""
-        return () if self._draft is None else self._draft.close()
+    def left(self) -> Left:
+        """The same, with what it wrote to lists and did to timers: all to be stored with its result."""
+        timed = self._timers if self._timers is not None and self._timers.close() else None
+        return self.leave(), () if self._draft is None else self._draft.close(), timed
 
     def drop(self) -> None:
         """What it wrote is stored, or will never be."""
         if self._draft is not None:
             self._draft.drop()
+        if self._timers is not None:
+            self._timers.drop()
 
 
 class ToolRun:
@@ -285,10 +303,10 @@ class ToolRun:
                 if await self._failed(error, last=last):
                     return None
                 continue
-            works, written = context.leave(), context.written()
+            left = context.left()
             if isinstance(raced, Won):
                 try:
-                    return await self._returned(raced.value, works, written)
+                    return await self._returned(raced.value, left)
                 finally:
                     context.drop()
             context.drop()
@@ -309,10 +327,11 @@ class ToolRun:
         except LEAVING as leaving:
             raise refused(leaving, "the handler", task) from leaving
 
-    async def _returned(self, value: Any, works: tuple[OnCommit, ...] = (), written: tuple[Written, ...] = ()) -> None:
+    async def _returned(self, value: Any, left: Left = ((), (), None)) -> None:
+        works, written, timed = left
         if isinstance(value, InputNeeded):
-            if works or written:
-                what = "used on_commit" if works else "wrote to notes or the todo list"
+            if works or written or timed:
+                what = "used on_commit" if works else "wrote to notes, the todo list or timers"
                 both = UsageError(f"{self.name} asked a person and {what}; it can have only one of them")
                 await self._failed(both, last=True)
                 return None
@@ -327,12 +346,15 @@ class ToolRun:
             content, is_whole = unseen.usable(content)
             status = status if is_whole else "failed"
         try:
-            await self.answer(status, content, data=data, also=written, works=works)
+            ops = () if timed is None else timed.close()
+            await self.answer(status, content, data=data, also=written, works=works, ops=ops)
         except OnCommitError as error:
             await self._failed(error, last=True)
         else:
             if written:
                 session_lists.announce(self.run_context, written)
+            if timed is not None:
+                timed.announce()
         return None
 
     async def _failed(self, error: Exception, *, last: bool) -> bool:
@@ -414,8 +436,9 @@ class ToolRun:
         data: Any = None,
         also: Sequence[Record] = (),
         works: tuple[OnCommit, ...] = (),
+        ops: tuple[Op, ...] = (),
     ) -> None:
-        """Makes the result durable, cut to its limit, after the hooks saw it.
+        """Makes the result durable, cut to its limit and with `ops` in its commit, after the hooks saw it.
 
         Raises `OnCommitError` when `works` failed: the call is as open as before.
         """
@@ -452,7 +475,9 @@ class ToolRun:
         )
         records = [*self._riders(), *also, finished]
         if works:
-            await run.journal.alone(records, RunInside(self.call.call.id, works))
+            await run.journal.alone(records, RunInside(self.call.call.id, works), *ops)
+        elif ops:
+            await run.journal.alone(records, *ops)
         else:
             await run.journal.append(records)
         text = content_text(content)
