@@ -154,14 +154,14 @@ def _problems(wish: TimerWish, now: float, bounds: TimerBounds, cron: CronReader
     return problems + _of_cron(wish, cron)
 
 
-def _of_note(note: object) -> list[str]:
+def _of_note(note: Any) -> list[str]:
     if not isinstance(note, str) or not note.strip():
         return ["note must not be empty: it is what the session is told"]
     too_long = len(note.strip()) > MOST_NOTE
     return [f"note has {len(note.strip())} characters, {MOST_NOTE} are allowed"] if too_long else []
 
 
-def _of_id(timer_id: object) -> list[str]:
+def _of_id(timer_id: Any) -> list[str]:
     if timer_id is None or (isinstance(timer_id, str) and _ID.fullmatch(timer_id)):
         return []
     return [
@@ -174,7 +174,7 @@ def _of_cron(wish: TimerWish, cron: CronReader) -> list[str]:
         return ["tz counts for cron only"] if wish.tz is not None else []
     problems = ["every_s and cron exclude each other; give one of them"] if wish.every_s is not None else []
     for name, value in (("cron", wish.cron), ("tz", wish.tz)):
-        given: object = value
+        given: Any = value
         if given is not None and not (isinstance(given, str) and 0 < len(given) <= MOST_CRON):
             problems.append(f"{name} must be text of 1 to {MOST_CRON} characters")
             return problems
