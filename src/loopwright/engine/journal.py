@@ -53,7 +53,6 @@ from ..ports.store import (
     InboxItem,
     Lease,
     Op,
-    RunInside,
     Status,
     Store,
     StoredRecord,
@@ -257,12 +256,13 @@ class Journal:
         """Like `commit`, for results that finish while another commit of this session is under way: they go together."""
         await self._in_line().append(records, ops)
 
-    async def alone(self, records: Sequence[Record], work: RunInside | None = None) -> None:
-        """A commit of its own while others of this session may be under way, in its place in line: synced, or with `work`.
+    async def alone(self, records: Sequence[Record], *ops: Op) -> None:
+        """A commit of its own while others of this session may be under way, in its place in line: synced, or with `ops`.
 
-        Raises `OnCommitError` when the work failed: nothing was written, the state is as before and the run can go on.
+        Raises `OnCommitError` when the work of a `RunInside` failed: nothing was written, the state is as before and the
+        run can go on.
         """
-        await self._in_line().alone(records, work)
+        await self._in_line().alone(records, *ops)
 
     def _in_line(self) -> CommitLine:
         if self._line is None:

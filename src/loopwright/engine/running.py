@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from . import attachments, wakes
     from .attachments import Attachments
     from .session_lists import Draft, Written
+    from .timer_draft import TimerDraft
 else:
     windows = Late("loopwright.core.window")
     hook = Late("loopwright.ports.hook")
@@ -53,6 +54,7 @@ class RunContext:
         "model_place",
         "recalled",
         "round",
+        "timer_drafts",
         "token",
         "tools",
     )
@@ -69,6 +71,8 @@ class RunContext:
         """What memory says to this send; None before it was asked."""
         self.drafted: list[tuple[Draft, Written]] = []
         """What calls wrote to notes and the todo list and is not stored yet, in the order of writing."""
+        self.timer_drafts: tuple[TimerDraft, ...] = ()
+        """What calls armed and cancelled and is not stored yet."""
         self.narrow()
         self._attachments: Attachments | None = None
 
