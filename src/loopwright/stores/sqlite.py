@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         slices,
         sqlite_artifacts,
         sqlite_backup,
+        sqlite_claims,
         sqlite_memories,
         sqlite_migrations,
         sqlite_money,
@@ -76,6 +77,7 @@ else:
     slices = Late("loopwright.stores.slices")
     sqlite_artifacts = Late("loopwright.stores.sqlite_artifacts")
     sqlite_backup = Late("loopwright.stores.sqlite_backup")
+    sqlite_claims = Late("loopwright.stores.sqlite_claims")
     sqlite_memories = Late("loopwright.stores.sqlite_memories")
     sqlite_migrations = Late("loopwright.stores.sqlite_migrations")
     sqlite_money = Late("loopwright.stores.sqlite_money")
@@ -118,6 +120,7 @@ class SqliteStore:
         self._group = GroupCommit(self._file, self._own, self._writer, self._others_are_alive)
         self._binding = LoopBinding(f"store {absolute}", self._group.forget)
         self._held: set[str] = set()
+        self._left_behind: sqlite_claims.LeftBehind | None = None
         self._closing = threading.Lock()
 
     @property
@@ -182,7 +185,10 @@ class SqliteStore:
 
     def claim(self, query: ClaimQuery) -> Awaitable[Claimable]:
         """See `Store.claim`. In the reader thread."""
-        return self._aside(lambda execute: sqlite_reads.claimable(execute, query))
+        if self._left_behind is None:
+            self._left_behind = sqlite_claims.LeftBehind()
+        left_behind = self._left_behind
+        return self._aside(lambda execute: sqlite_claims.claimable(execute, query, left_behind))
 
     async def renew(self, session_ids: Sequence[str], ttl_s: float) -> dict[str, tuple[int, int]]:
         """See `Store.renew`. From another thread than the loop's it runs there, on a connection of its own."""
