@@ -85,6 +85,10 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How often completion hooks may send the model back to work in one send."""
     max_parallel_tools: int = 8
     """Calls of one batch that run at once."""
+    max_spawn_depth: int = 3
+    """How deep agents may spawn agents, workflow runs counted; 0: not at all."""
+    max_children_per_send: int = 20
+    """Agents that one send may start."""
     tool_timeout_s: float = 120.0
     """For tools that name none."""
     tool_output_limit: int = 50_000
@@ -99,6 +103,9 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     on_uncertain: Literal["tell_model", "ask_host"] = "tell_model"
     """What becomes of a `once` call of unknown outcome that `reconcile` cannot settle: the model is told,
     or the send pauses as pending_tools until the host submits its result."""
+    serve_timers: bool = True
+    """An open loop fires the due timers of its agent and runs the sessions that they wake, from about a second after its
+    first use. False leaves them to workers (`serve`) and to other processes."""
     lease_ttl_s: float = 15.0
     """How long a session stays locked after its process stopped answering."""
     lease_wait_s: float = 0.0
@@ -200,6 +207,8 @@ _NOT_NEGATIVE = (
     "stop_grace_s",
     "lease_wait_s",
     "session_cache_size",
+    "max_spawn_depth",
+    "max_children_per_send",
 )
 _POSITIVE_OR_NONE = (
     "max_output_tokens",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 FRAMES = (
+    "agent_report",
     "conversation_so_far",
     "finished_send",
     "folded_send",
@@ -17,6 +18,7 @@ FRAMES = (
     "send_asked",
     "send_did",
     "session_notes",
+    "timer",
     "todo_list",
 )
 """The tags of our own frames."""

@@ -37,11 +37,14 @@ from .running import base_prompt, before_append, said, without_bytes
 from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing, pending_error
 
 if TYPE_CHECKING:
-    from ..core import pricing
+    from ..core import pricing, spawning
     from ..core import result as results
     from ..core.result import FollowUpQueued, StatefulResult
-    from . import epochs
+    from . import child_entry, epochs, wakes
 else:
+    spawning = Late("loopwright.core.spawning")
+    child_entry = Late("loopwright.engine.child_entry")
+    wakes = Late("loopwright.engine.wakes")
     epochs = Late("loopwright.engine.epochs")
     pricing = Late("loopwright.core.pricing")
     results = Late("loopwright.core.result")
@@ -52,6 +55,9 @@ _log = logging.getLogger("loopwright.admission")
 
 _UNHEARD = frozenset({"failed", "degraded", "hit_round_limit", "budget_exceeded"})
 """Outcomes after which a waiting follow-up gets a send of its own; who stopped a run wanted silence."""
+
+_QUIET = frozenset({"stop", "wake", "signal"})
+"""Kinds of inbox items that say nothing to a model: they begin no send."""
 
 BREATH = 32
 """Sends after which everything else that is ready runs first: where neither model nor store waits, nothing else would."""
@@ -65,6 +71,7 @@ class Admission:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        kernel.admission = self
         self._sends = 0
 
     async def send(self, session_id: str, message: UserMessage, options: SendOptions) -> StatefulResult:
@@ -73,7 +80,7 @@ class Admission:
         async def begin(turn: Turn) -> Begun:
             if options.send_id is not None and (known := await self._known(turn, options.send_id)) is not None:
                 return known
-            await self._load(turn)
+            await self.load(turn)
             state = turn.journal.state
             healed: list[Record] = []
             if state.active is not None:
@@ -93,12 +100,12 @@ class Admission:
         """Continues the open send, or runs once more without new input when none is open."""
 
         async def begin(turn: Turn) -> Begun:
-            await self._load(turn)
-            if (begun := await self._left_behind(turn, "resume")) is not None:
+            await self.load(turn)
+            if (begun := await self.left_behind(turn, "resume")) is not None:
                 return begun
             if not turn.journal.state.messages and turn.journal.state.note is None:
                 raise InvalidMessageError(f"session {session_id!r} is empty: there is nothing to run; send something")
-            return await self._open(turn, [])
+            return await self.open(turn, [])
 
         return await self._begin_and_run(session_id, options, begin)
 
@@ -112,26 +119,38 @@ class Admission:
         """
 
         async def begin(turn: Turn) -> Begun | None:
-            await self._load(turn, fresh=True)
-            begun = await self._left_behind(turn, "recover")
+            await self.load(turn, fresh=True)
+            begun = await self.left_behind(turn, "recover")
             if taken is not None and turn.journal.lease is not None:
                 taken(turn)
             return begun
 
-        async with self._turn(session_id) as actor:
-            begun = await self._admitted(actor, AS_SET, begin, wait_s=wait_s)
-            return None if begun is None else await ended(begun)
+        async with self.turn(session_id) as actor:
+            begun = await self.admitted(actor, AS_SET, begin, wait_s=wait_s)
+            result = None if begun is None else await ended(begun)
+            self._parent_goes_on(actor)
+            return result
 
-    async def _left_behind(self, turn: Turn, reason: str) -> Begun | None:
-        """An open send or waiting messages, to go on with; stops that came after what they were meant for are taken away."""
+    def _parent_goes_on(self, actor: Actor) -> None:
+        """After a run of a child that nobody waited for right here: its parent may go on."""
+        state = actor.state
+        if state is not None and state.facts.family is not None:
+            child_entry.parent_goes_on(self.kernel, state)
+
+    async def left_behind(self, turn: Turn, reason: str) -> Begun | None:
+        """With the turn: an open send or waiting messages, to go on with; stops that came after what they were meant for are taken away."""
         state = turn.journal.state
         if state.active is not None:
-            return results.result_of(state) if state.active.paused else await turn.take_over(reason)
+            if not state.active.paused:
+                return await turn.take_over(reason)
+            begun = await wakes.wake(turn) if turn.journal.inbox_waiting else None
+            return begun or results.result_of(turn.journal.state)
         items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
-        if any(item.kind != "stop" for item in items):
+        if any(item.kind not in _QUIET for item in items):
             return await self._from_inbox(turn)
         if items:
-            await turn.journal.commit([], release=True, ops=(TakeItems(tuple([i.item_id for i in items])),))
+            records = await said(self.kernel, state, items)
+            await turn.journal.commit(records, release=True, ops=(TakeItems(tuple([i.item_id for i in items])),))
         return None
 
     async def enqueue(self, session_id: str, message: UserMessage, item_id: str) -> FollowUpQueued:
@@ -157,7 +176,7 @@ class Admission:
                 return receipt
 
         async def begin(turn: Turn) -> Begun | None:
-            await self._load(turn, fresh=True)
+            await self.load(turn, fresh=True)
             state = turn.journal.state
             if state.active is not None:
                 if state.active.paused:
@@ -165,11 +184,11 @@ class Admission:
                 old = await turn.take_over("a follow-up arrived")
                 return functools.partial(self._own_after, turn, old, item_id)
             items = await turn.journal.waiting()
-            return await self._from_inbox(turn) if any(i.kind != "stop" for i in items) else None
+            return await self._from_inbox(turn) if any(i.kind not in _QUIET for i in items) else None
 
-        async with self._turn(session_id) as actor:
+        async with self.turn(session_id) as actor:
             try:
-                begun = await self._admitted(actor, options, begin)
+                begun = await self.admitted(actor, options, begin)
             except SessionBusyError:
                 return receipt  # accepted, and somebody who began meanwhile will take it
             if begun is None:
@@ -209,8 +228,8 @@ class Admission:
 
     async def in_turn(self, session_id: str, work: Callable[[Turn], Awaitable[T]]) -> T:
         """`work` with the session's turn, done again from its start when another writer got ahead."""
-        async with self._turn(session_id) as actor:
-            return await self._admitted(actor, AS_SET, work)
+        async with self.turn(session_id) as actor:
+            return await self.admitted(actor, AS_SET, work)
 
     async def run_after(self, session_id: str, begin: Callable[[Turn], Awaitable[Begun]]) -> StatefulResult:
         """Begins and runs a send with the session's turn."""
@@ -222,32 +241,33 @@ class Admission:
         self._sends += 1
         if self._sends % BREATH == 0:
             await breathe()
-        async with self._turn(session_id) as actor:
-            begun = await self._admitted(actor, options, begin)
+        async with self.turn(session_id) as actor:
+            begun = await self.admitted(actor, options, begin)
             result = await ended(begun)
             if result.status in _UNHEARD and actor.inbox_seq > actor.inbox_seen:
                 await self._run_unheard(actor)
+            self._parent_goes_on(actor)
             return result
 
     async def _run_unheard(self, actor: Actor) -> None:
         """Runs what was said to a send that ended without hearing it; the result is nobody's, so only events tell."""
 
         async def begin(turn: Turn) -> Begun | None:
-            await self._load(turn, fresh=True)
+            await self.load(turn, fresh=True)
             items = () if turn.journal.state.active is not None else await turn.journal.waiting()
             return await self._from_inbox(turn) if any(i.kind == "message" for i in items) else None
 
         try:
-            begun = await self._admitted(actor, AS_SET, begin)
+            begun = await self.admitted(actor, AS_SET, begin)
             if begun is not None:
                 await ended(begun)
         except (RetryLaterError, StoreError) as error:
             _log.warning("session %s: a follow-up waits for the next run: %s", actor.session_id, error)
 
-    def _turn(self, session_id: str) -> TurnOf:
+    def turn(self, session_id: str) -> TurnOf:
         return ACTORS.turn(self.kernel.store.identity, session_id, self.kernel.config.session_cache_size)
 
-    async def _admitted(
+    async def admitted(
         self,
         actor: Actor,
         options: SendOptions,
@@ -278,7 +298,7 @@ class Admission:
                     raise
                 await kernel.ambient.sleep(min(deadline - now, max(busy.expires_in_s, 0.02), 0.1))
 
-    async def _load(self, turn: Turn, *, fresh: bool = False) -> None:
+    async def load(self, turn: Turn, *, fresh: bool = False) -> None:
         """Loads the session; an open send that somebody alive is running is `SessionBusyError`."""
         head = await turn.journal.load(fresh=fresh)
         if head is None or head.status != "running":
@@ -286,7 +306,7 @@ class Admission:
         if head.owner is not None and head.owner != self.kernel.store.owner and head.expires_in_s > 0:
             raise SessionBusyError(turn.actor.session_id, head.owner, head.expires_in_s)
 
-    async def _open(
+    async def open(
         self,
         turn: Turn,
         messages: Sequence[Record],
@@ -309,10 +329,10 @@ class Admission:
         journal = turn.journal
         items = await journal.waiting() if journal.inbox_waiting else ()
         if not items:
-            return await self._open(turn, [message], healed=healed)
-        earlier = await said(self.kernel, journal.session_id, items)
+            return await self.open(turn, [message], healed=healed)
+        earlier = await said(self.kernel, journal.state, items)
         ids = tuple([item.item_id for item in items])
-        begun = await self._open(turn, [*earlier, message], healed=healed, ops=(TakeItems(ids),))
+        begun = await self.open(turn, [*earlier, message], healed=healed, ops=(TakeItems(ids),))
         journal.actor.inbox_seen = max(journal.actor.inbox_seen, items[-1].seq)
         self.kernel.emit(journal.session_id, AgentEventType.INBOX_DELIVERED, ids)
         return begun
@@ -322,7 +342,7 @@ class Admission:
         options, config = turn.options, self.kernel.config
         usd = config.run_cost_budget_usd
         names = options.tools if options.tools is not None else (options.registry or self.kernel.tools).names()
-        return SendStarted(
+        start = SendStarted(
             index=turn.journal.state.facts.sends + 1,
             send_id=options.send_id,
             max_rounds=options.max_rounds or config.max_rounds,
@@ -335,10 +355,12 @@ class Admission:
             output=options.output,
             context_budget_tokens=config.context_budget_tokens,
         )
+        family = turn.journal.state.facts.family
+        return start if family is None else spawning.as_spawned(start, family.persona, options.overridden())
 
     async def _from_inbox(self, turn: Turn) -> Callable[[], Awaitable[StatefulResult]]:
         """A send whose input is what waits in the inbox: it is taken at the first boundary, under the lease."""
-        return await self._open(turn, [])
+        return await self.open(turn, [])
 
     async def _into_interrupted(self, turn: Turn, message: UserMessage, options: SendOptions) -> Begun:
         """Hands the input to the interrupted send, which goes on and takes it at its next boundary.
@@ -381,7 +403,7 @@ class Admission:
         """The same for an input that is accepted already: another process that is ahead is waited for, however long."""
         while True:
             try:
-                return await self._admitted(turn.actor, turn.options, begin)
+                return await self.admitted(turn.actor, turn.options, begin)
             except SessionBusyError as busy:
                 await self.kernel.ambient.sleep(min(max(busy.expires_in_s, 0.02), 0.1))
 
@@ -404,7 +426,7 @@ class Admission:
         found = await self.kernel.store.lookup(turn.actor.session_id, item_id=send_id)
         if found.item_position is None:
             return None
-        await self._load(turn, fresh=True)
+        await self.load(turn, fresh=True)
         state = turn.journal.state
         waits = found.item_position < 0
         if state.active is not None and (waits or found.item_position > state.active.position):

@@ -28,13 +28,14 @@ from .kernel import Kernel
 if TYPE_CHECKING:
     from ..core import window as windows
     from ..ports import hook
-    from . import attachments
+    from . import attachments, wakes
     from .attachments import Attachments
     from .session_lists import Draft, Written
 else:
     windows = Late("loopwright.core.window")
     hook = Late("loopwright.ports.hook")
     attachments = Late("loopwright.engine.attachments")
+    wakes = Late("loopwright.engine.wakes")
 
 _log = logging.getLogger("loopwright.run")
 
@@ -137,10 +138,17 @@ class RunContext:
             self.journal.actor.forget()
             raise SessionFencedError(self.session_id, epoch=lease.epoch, current_epoch=seen)
 
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names from the root's agent to this session's."""
+        family = self.state.facts.family
+        spawned = None if family is None else family.spawned
+        return (self.kernel.config.agent_name,) if spawned is None else spawned.agents
+
     def emit(self, kind: AgentEventType, *args: object) -> None:
         """Publishes an event of this run."""
         if kind in self.kernel.bus.wanted:
-            self.kernel.emit(self.session_id, kind, *args, round_index=self.round)
+            self.kernel.emit(self.session_id, kind, *args, round_index=self.round, agents=self.agents)
 
     def note(self, text: str) -> None:
         """Something for the log that changes nothing."""
@@ -154,18 +162,24 @@ def specs_of(tools: ToolSource, allowed: Collection[str] | None) -> tuple[ToolSp
 
 
 def base_prompt(config: AgentLoopConfig, state: State, of_send: str | None) -> str | None:
-    """The instructions that the host gave: a send's own before the session's before the loop's."""
+    """The instructions that the host gave: a send's own before those of a child's spec, the session's, the loop's."""
     if of_send is not None:
         return of_send
+    if (family := state.facts.family) is not None and family.persona is not None and family.persona.system_prompt:
+        return family.persona.system_prompt
     return state.facts.system_prompt if state.facts.system_prompt is not None else config.system_prompt
 
 
-async def said(kernel: Kernel, session_id: str, items: Sequence[InboxItem]) -> list[Record]:
-    """The messages among inbox items, as records, after the hooks saw them."""
+async def said(kernel: Kernel, state: State, items: Sequence[InboxItem]) -> list[Record]:
+    """What inbox items say to the session, as records: messages after the hooks saw them."""
+    session_id = state.facts.session_id
     records: list[Record] = []
     for item in items:
         if item.kind == "stop":
             continue  # meant for a run that is over
+        if item.kind in ("wake", "signal"):
+            records += wakes.heard(state, item)
+            continue
         message = await before_append(kernel, session_id, decode(item.body, UserMessage))
         records.append(UserMessageAdded(message, "inbox", (item.item_id,)))
     return records

@@ -1,6 +1,6 @@
 """The errors that Loopwright raises, as one tree, each with a code that never changes.
 
-Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive_errors.py`: few processes need them.
+Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: few processes need them.
 
     LoopwrightError                      loopwright.error
     ├── UsageError                       fix the call
@@ -18,6 +18,8 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── ToolValidationError          tool.invalid_args   (calls)
     │   ├── PathRefusedError             tool.path_refused   (calls)
     │   ├── SpecValidationError          spec.invalid   (calls)
+    │   │   ├── AgentSpecError           spec.agent   (family)
+    │   │   └── WorkflowSpecError        spec.workflow   (family)
     │   ├── NotesFullError               notes.full   (calls)
     │   ├── SkillUnavailableError        skill.unavailable   (calls)
     │   ├── ExportFileError              export.refused   (archive)

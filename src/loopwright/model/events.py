@@ -242,6 +242,75 @@ class InputRequested(Struct, frozen=True, tag="input_requested"):
     interaction: Interaction
 
 
+class SubagentStarted(Struct, frozen=True, tag="subagent_started"):
+    """A call of this session made a child."""
+
+    child_id: str
+    name: str
+    depth: int
+    """1 for a child of a session that nobody spawned."""
+    awaited: bool
+    """False: it runs in the background."""
+
+
+class SubagentCompleted(Struct, frozen=True, tag="subagent_completed"):
+    """A child that this session waited for ended its send."""
+
+    child_id: str
+    status: str
+    rounds: int
+    final_text: str
+
+
+class AgentHandedOff(Struct, frozen=True, tag="agent_handed_off"):
+    """The session answers as another agent from the next round on."""
+
+    name: str
+    reason: str
+
+
+class CallWaiting(Struct, frozen=True, tag="call_waits"):
+    """A call goes on when something outside happened."""
+
+    call_id: str
+    on: str
+    """"child" | "time" | "signal"."""
+    child_id: str | None
+    until: float | None
+    """UTC epoch seconds."""
+    signal: str | None
+
+
+class SignalHeard(Struct, frozen=True, tag="signal_received"):
+    """A signal was taken from the inbox."""
+
+    name: str
+    taken: bool
+    """False: it is kept until a call waits for it."""
+
+
+class TimerFired(Struct, frozen=True, tag="timer_fired"):
+    """A timer's time had come, and this process dealt with it."""
+
+    timer_id: str
+    note: str
+    due_at: float
+    """UTC epoch seconds."""
+    outcome: str
+    """delivered | queued | skipped | cancelled | postponed | error"""
+    next_due_at: float | None = None
+    """When it is due again; None when it is not armed any more."""
+    error_message: str = ""
+
+
+class TimerUnserved(Struct, frozen=True, tag="timer_unserved"):
+    """A timer was armed that nobody in this process fires: another one has to serve its agent."""
+
+    timer_id: str
+    due_at: float
+    agent_name: str
+
+
 class AgentError(Struct, frozen=True, tag="agent_error"):
     """The send ends as failed."""
 
@@ -277,6 +346,13 @@ EventData: TypeAlias = (
     | InboxQueued
     | InboxDelivered
     | InputRequested
+    | SubagentStarted
+    | SubagentCompleted
+    | AgentHandedOff
+    | CallWaiting
+    | SignalHeard
+    | TimerFired
+    | TimerUnserved
     | AgentError
 )
 """The payload of an event, one class a kind."""

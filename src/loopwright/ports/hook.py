@@ -161,4 +161,11 @@ class TimerContext(HookContext, kw_only=True):
     timer_id: str
     note: str
     due_at: float
+    """UTC epoch seconds."""
+    message: str
+    """What the session is told; may be changed."""
+    fire_count: int = 0
+    """How often it fired before."""
+    recurring: bool = False
     postpone_s: float | None = None
+    """Set it to have the timer due this many seconds from now instead, at least 1."""
