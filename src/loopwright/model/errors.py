@@ -21,6 +21,8 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   │   ├── AgentSpecError           spec.agent   (family)
     │   │   └── WorkflowSpecError        spec.workflow   (family)
     │   ├── NotesFullError               notes.full   (calls)
+    │   ├── BoardFullError               board.full   (family)
+    │   ├── BoardEntryError              board.entry   (family)
     │   ├── SkillUnavailableError        skill.unavailable   (calls)
     │   ├── ExportFileError              export.refused   (archive)
     │   ├── ForkPositionError            session.fork_position   (archive)

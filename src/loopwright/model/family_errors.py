@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .call_errors import SpecValidationError
+from .errors import UsageError
 
 if TYPE_CHECKING:
     from .spec_shape import Problem
@@ -34,3 +35,33 @@ class WorkflowSpecError(SpecValidationError):
         self.listed = tuple(problems)
         """The problems with path and message apart, in the order of the spec."""
         super().__init__("workflow spec", [str(one) for one in problems])
+
+
+class BoardFullError(UsageError):
+    """A board holds as many entries as its policy allows; nothing was stored."""
+
+    code = "board.full"
+
+    def __init__(self, board_id: str, count: int, limit: int) -> None:
+        self.board_id = board_id
+        self.count = count
+        self.limit = limit
+        super().__init__(
+            f"board {board_id!r} holds {count} entries and {limit} are allowed; nothing was stored;"
+            " remove or update entries that are there"
+        )
+
+
+class BoardEntryError(UsageError):
+    """An entry of a board is not as the caller thinks, or cannot be stored as it is; nothing was changed."""
+
+    code = "board.entry"
+
+    def __init__(self, board_id: str, entry_id: int | None, why: str, current: int | None = None) -> None:
+        self.board_id = board_id
+        self.entry_id = entry_id
+        self.current = current
+        """The version that the entry has; None when that is not what is wrong, or it is gone."""
+        which = f"entry {entry_id} of board" if entry_id is not None else "board"
+        now = f" (its version is {current})" if current is not None else ""
+        super().__init__(f"{which} {board_id!r}: {why}{now}; nothing was changed")

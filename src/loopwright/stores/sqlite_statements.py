@@ -16,12 +16,12 @@ POSITIONS_PER_SESSION: Final = 1 << 32
 """A record's id is `key * POSITIONS_PER_SESSION + position`, so that a journal lies in one run of one b-tree."""
 
 IS_CURRENT: Final = """\
-SELECT 1 WHERE 26 = (
+SELECT 1 WHERE 28 = (
     SELECT count(*) FROM sqlite_schema WHERE name IN (
         'lw_schema', 'lw_owners', 'lw_sessions', 'lw_sessions_parent', 'lw_sessions_base', 'lw_sessions_running', 'lw_records', 'lw_inbox',
         'lw_inbox_waiting', 'lw_timers', 'lw_timers_due', 'lw_artifacts', 'lw_artifacts_session', 'lw_artifact_rows',
         'lw_artifact_shares', 'lw_artifact_shares_session', 'lw_tombstones', 'lw_budgets', 'lw_holds',
-        'lw_holds_session', 'lw_hold_caps', 'lw_hold_caps_budget', 'lw_memories', 'lw_memories_newest',
+        'lw_holds_session', 'lw_hold_caps', 'lw_hold_caps_budget', 'lw_boards', 'lw_board_entries', 'lw_memories', 'lw_memories_newest',
         'lw_memories_text', 'lw_memories_drop'
     )
 ) AND (SELECT max(version) FROM lw_schema) = 5

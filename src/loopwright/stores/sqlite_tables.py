@@ -139,6 +139,17 @@ CREATE TABLE IF NOT EXISTS lw_hold_caps (
     PRIMARY KEY (hold_id, budget_key)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS lw_hold_caps_budget ON lw_hold_caps (budget_key);
+CREATE TABLE IF NOT EXISTS lw_boards (board_id TEXT NOT NULL PRIMARY KEY, counter INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lw_board_entries (
+    board_id TEXT NOT NULL,
+    entry_id INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    entry_key TEXT NOT NULL,
+    posted_at REAL NOT NULL,
+    updated_at REAL NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (board_id, entry_id)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lw_memories (
     id INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,
