@@ -25,6 +25,7 @@ MEANINGLESS = {"base", "common", "helpers", "manager", "utils"}
 # Module name → why two files may share it. The deliberate pairs are a port and what implements it, or an engine part and
 # the tool through which a model reaches it.
 SHARED_MODULE_NAMES: dict[str, str] = {
+    "board": "ports/board is the promise, tools/board the tools that a model calls",
     "memory": "ports/memory is what an agent remembers; stores/memory is the store without a disk",
     "shell": "ports/shell is the promise, tools/shell the tool that a model calls",
     "timers": "engine/timers fires what tools/timers lets a model set",

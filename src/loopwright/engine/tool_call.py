@@ -38,6 +38,7 @@ from ..ports.tool import (
     UnknownOutcome,
     WaitNeeded,
 )
+from ..ports.transaction_work import OnCommit
 from ..prompts import prompt
 from .handler_context import CallMustWait, HandlerContext, Left
 from .leaving import LEAVING, refused
