@@ -56,6 +56,7 @@ LATE_IMPORTS: dict[str, str] = {
     "loopwright.ports": "the same, so that a process loads the seams that it uses",
     "loopwright.context": "the same, so that skills need no driver until they are used",
     "loopwright.tools": "the same, so that one tool's name does not load all built-in tools",
+    "loopwright.workflow": "the same, so that reading a spec does not load what writes one",
     "loopwright.late": "the one place where a module that a new process does not need at once is loaded at its first use",
     "loopwright.stores.dsn": "a store and its driver are loaded when a DSN names them",
     "loopwright.transports.service_factory": "a protocol and its HTTP client are loaded when a service is built",

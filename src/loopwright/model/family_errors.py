@@ -73,3 +73,15 @@ class BoardEntryError(UsageError):
         which = f"entry {entry_id} of board" if entry_id is not None else "board"
         now = f" (its version is {current})" if current is not None else ""
         super().__init__(f"{which} {board_id!r}: {why}{now}; nothing was changed")
+class RenderedTooLargeError(UsageError):
+    """A template became larger than a rendered text may be; it was not rendered to its end and nothing was started."""
+
+    code = "workflow.rendered_too_large"
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        """Characters that it may have."""
+        super().__init__(
+            f"a rendered template has more than {limit:,} characters; refer to parts of the outputs ({{{{node.key}}}}),"
+            " or let the nodes before give less"
+        )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple, TypeAlias, cast
 
 import msgspec.inspect as kinds
@@ -20,7 +20,9 @@ from msgspec import NODEFAULT, Struct
 MAX_PROBLEMS = 100
 """Messages of one answer; the last of them says how many more there are, as far as they were counted."""
 
-_KEPT = 10 * MAX_PROBLEMS
+_KEPT = 3 * MAX_PROBLEMS
+_LONGEST_GUESS = 32
+_MOST_GUESSES = 10
 _SHOWN = 60
 _NOTHING: Mapping[str, object] = {}
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -56,7 +58,7 @@ def shape_problems(value: object, cls: type[Struct], path: str = "") -> list[Pro
             problems.append(Problem(where, message))
 
     waiting: list[Task] = [(value, _declared(cls), path)]
-    while waiting:
+    while waiting and len(problems) < _KEPT:
         inner = list(_looked_at(*waiting.pop(), found))
         waiting.extend(reversed(inner))
     return problems
@@ -125,15 +127,18 @@ def kind_of(value: object) -> str:
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
     """The known word that was probably meant: at most a third of it is different; None when there is none."""
-    if len(word) > 64:
-        return None
     plain = word.lower().replace("-", "_")
-    best = min(known, key=lambda one: (_edits(plain, one.lower()), one), default=None)
-    if best is None or _edits(plain, best.lower()) > max(1, len(best) // 3):
-        return None
+    best, least = None, len(word) + 1
+    for one in sorted(known):
+        room = max(1, len(one) // 3)
+        if len(one) <= _LONGEST_GUESS and abs(len(one) - len(plain)) <= room:
+            edits = _edits(plain, one.lower())
+            if edits <= room and edits < least:
+                best, least = one, edits
     return best
 
 
+@lru_cache(4_096)
 def _edits(left: str, right: str) -> int:
     """Letters to insert, remove, replace or swap with their neighbour to get from one word to the other."""
     before: list[int] = []
@@ -160,7 +165,7 @@ def _looked_at(value: object, kind: kinds.Type, path: str, found: Found) -> Iter
     """What is wrong with this value itself goes to `found`; what is inside of it comes back."""
     rule = ""
     while isinstance(kind, kinds.Metadata):
-        rule = rule or str((kind.extra or _NOTHING).get("rule", ""))
+        rule = rule or str(cast("Mapping[str, object]", kind.extra or _NOTHING).get("rule", ""))
         kind = kind.type
     match kind:
         case kinds.UnionType():
@@ -200,11 +205,31 @@ def _of_tagged(
     tag = value.get(field)
     if tag is None:
         found(path, f'"{field}" is missing: one of {", ".join(tags)}')
-    elif not isinstance(tag, str) or tag not in tags:
+        return
+    probable = nearest(tag, tags) if isinstance(tag, str) else None
+    if tag not in tags:
         hint = meant(tag, tags) if isinstance(tag, str) else f"; known: {', '.join(tags)}"
         found(key_path(path, field), f"unknown {field} {shown(tag)}{hint}")
-    else:
-        yield value, structs[tags.index(tag)], path
+    if probable is not None:
+        # What was probably meant is looked at, too, so that one answer names the faults inside as well.
+        yield value, structs[tags.index(probable)], path
+
+
+def read_keys(given: Mapping[str, object], allowed: Sequence[str]) -> dict[str, str]:
+    """Each key of an object with the allowed one that it is or was probably meant to be; "" for a key without such a one."""
+    free = [one for one in allowed if one not in given]
+    meanings: dict[str, str] = {}
+    guesses = 0
+    for key in given:
+        if key in allowed:
+            meanings[key] = key
+            continue
+        guesses += 1
+        near = nearest(key, free) if guesses <= _MOST_GUESSES else None
+        if near in free:
+            free.remove(near)
+        meanings[key] = near or ""
+    return meanings
 
 
 def _of_a_struct(value: object, kind: kinds.StructType, path: str, found: Found) -> Iterator[Task]:
@@ -215,18 +240,18 @@ def _of_a_struct(value: object, kind: kinds.StructType, path: str, found: Found)
     given = cast("Mapping[str, object]", value)
     parts = {part.encode_name: part for part in kind.fields}
     allowed = [*parts, kind.tag_field] if kind.tag_field else list(parts)
-    for key in given:
-        if key not in allowed:
-            free = [one for one in allowed if one not in given]
-            near = nearest(key, free)
-            hint = f'did you mean "{near}"?' if near else f"allowed: {', '.join(sorted(allowed))}"
+    meanings = read_keys(given, allowed)
+    for key, name in meanings.items():
+        if key != name:
+            hint = f'did you mean "{name}"?' if name else f"allowed: {', '.join(sorted(allowed))}"
             found(path, f"unknown key {shown(key)}; {hint}")
+    meant_names = set(meanings.values())
     for name, part in parts.items():
-        if part.required and name not in given:
+        if part.required and name not in meant_names:
             found(path, f'"{name}" is missing')
-    for key, inner in given.items():
-        if key in parts:
-            yield inner, parts[key].type, key_path(path, key)
+    for key, name in meanings.items():
+        if name in parts:
+            yield given[key], parts[name].type, key_path(path, key)
 
 
 def _of_a_list(value: object, kind: kinds.VarTupleType | kinds.ListType, path: str, found: Found) -> Iterator[Task]:
