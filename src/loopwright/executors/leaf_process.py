@@ -35,30 +35,36 @@ class LeafProcess:
         """Starts it. `take` gets its standard output as it comes. Raises: `OSError`, `ValueError` when it cannot be started."""
         self._loop = asyncio.get_running_loop()
         self._tag = tag
-        self._process = subprocess.Popen(
-            list(argv),
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            bufsize=0,
-        )
-        assert self._process.stdin and self._process.stdout and self._process.stderr
-        self._input: int | None = os.dup(self._process.stdin.fileno())
-        self._process.stdin.close()
-        os.set_blocking(self._input, False)
         self._tail = bytearray()
         self._over = False
         self._readers: dict[int, Callable[[bytes], None]] = {}
-        self._drained = self._loop.create_future()
-        for pipe, sink in ((self._process.stdout, take), (self._process.stderr, self._keep_tail)):
-            own = os.dup(pipe.fileno())
-            pipe.close()
-            os.set_blocking(own, False)
-            self._readers[own] = sink
-            self._loop.add_reader(own, self._read, own)
+        self._drained: asyncio.Future[None] = self._loop.create_future()
+        theirs, ours = os.pipe()
+        self._input: int | None = ours
+        output, their_output = os.pipe()
+        errors, their_errors = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                list(argv),
+                cwd=cwd,
+                env=dict(env),
+                stdin=theirs,
+                stdout=their_output,
+                stderr=their_errors,
+                start_new_session=True,
+            )
+        except BaseException:
+            for pipe in (ours, output, errors):
+                os.close(pipe)
+            raise
+        finally:
+            for pipe in (theirs, their_output, their_errors):
+                os.close(pipe)
+        os.set_blocking(ours, False)
+        for pipe, sink in ((output, take), (errors, self._keep_tail)):
+            os.set_blocking(pipe, False)
+            self._readers[pipe] = sink
+            self._loop.add_reader(pipe, self._read, pipe)
         self.exited: asyncio.Future[None] = self._loop.create_future()
         """Done when the process itself has ended; what it started may still run."""
         self._pidfd: int | None = None
