@@ -185,7 +185,7 @@ class SubprocessExecutor:
             env[TAG_VARIABLE] = tag
             process = LeafProcess(argv, env, self._workspace, tag=tag, take=scanner)
         except Exception as error:  # noqa: BLE001 - a launcher is a host's code; whatever it does ends this leaf alone
-            return gave_up("leaf.launch_failed", f"the process of the leaf was not started: {error!r}")
+            return gave_up("leaf.launch_failed", f"the process of the leaf was not started with {argv[0]}: {error!r}")
         try:
             process.say(job)
             timed_out = await self._supervised(process, leaf, scanner)
