@@ -87,15 +87,15 @@ class BubblewrapLauncher(Struct, frozen=True, kw_only=True, forbid_unknown_field
         missing = [path for path in (*writable, *self.readable, *self.hidden) if not os.path.exists(path)]
         if missing:
             raise ConfigError(f"there is no {', '.join(missing)}; a sandbox can only be given what exists")
+        empty = [os.path.abspath(path) for path in ("/tmp", *self.hidden)]
+        needed = _needed(base_argv, base_env, self.readable)
+        mounts = [("--tmpfs", path) for path in empty]
+        mounts += [("--ro-bind", path) for path in needed if any(_is_below(path, folder) for folder in empty)]
+        mounts += [("--bind", os.path.abspath(path)) for path in dict.fromkeys(writable)]
         argv = [*self._walls(), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-        empty = ["/tmp", *[os.path.abspath(path) for path in self.hidden]]
-        for path in empty:
-            argv += ["--tmpfs", path]
-        for path in _needed(base_argv, base_env, self.readable):
-            if any(_is_below(path, folder) for folder in empty):
-                argv += ["--ro-bind", path, path]
-        for path in dict.fromkeys(os.path.abspath(path) for path in writable):
-            argv += ["--bind", path, path]
+        # From the outside in, so that what is said of a folder holds whatever is said of the one around it.
+        for how, path in sorted(mounts, key=lambda mount: mount[1].rstrip("/").count("/")):
+            argv += [how, path] if how == "--tmpfs" else [how, path, path]
         return [*argv, "--chdir", workspace, "--", *base_argv], {**base_env, "TMPDIR": "/tmp"}
 
     def _walls(self) -> list[str]:

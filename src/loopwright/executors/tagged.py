@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 
 from .worker_job import TAG_VARIABLE
@@ -18,28 +19,34 @@ from .worker_job import TAG_VARIABLE
 LONGEST_S = 1.0
 """How long ending takes at most; a process in an uninterruptible wait of the kernel may outlast it."""
 
+_POLL_S = 0.002
+
 
 def tagged(tag: str) -> list[int]:
-    """Ids of the processes with this tag, without this one and without zombies."""
+    """Ids of the processes with this tag, without this one, zombies, and the first one, which in a sandbox has the tag too.
+
+    Nobody in a process namespace can kill its first process; who made the sandbox ends it.
+    """
     wanted = f"{TAG_VARIABLE}={tag}".encode()
-    here = os.getpid()
+    spared = {"1", str(os.getpid())}
     try:
         names = os.listdir("/proc")
     except OSError:
         return []
-    return [int(name) for name in names if name.isdigit() and int(name) != here and _has(int(name), wanted)]
+    return [int(name) for name in names if name.isdigit() and name not in spared and _has(int(name), wanted)]
 
 
 def end_tagged(tag: str) -> list[int]:
     """Kills them, and those that they start meanwhile; the ids that were still there at the end. Blocks, up to `LONGEST_S`."""
     wanted = f"{TAG_VARIABLE}={tag}".encode()
     until = time.monotonic() + LONGEST_S
+    pause = threading.Event()
     while left := tagged(tag):
         for pid in left:
             _kill(pid, wanted)
         if time.monotonic() >= until:
             break
-        os.sched_yield()
+        pause.wait(_POLL_S)
     return left
 
 

@@ -19,6 +19,7 @@ Without them, `await run_executor_suite(TestMyExecutor())` runs all checks one a
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Container, Sequence
@@ -109,7 +110,7 @@ def _reply(messages: Sequence[MessageLike], names: Container[str]) -> LLMRespons
         return LLMResponse(text=f"heard: {last.text}", finish_reason="stop")
     count = sum(isinstance(message, AssistantMessage) for message in messages)
     argument = "question" if name == "ask_person" else "path"
-    call = ToolCall(f"call_{count}", name, f'{{"{argument}": "{given}"}}')
+    call = ToolCall(f"call_{count}", name, json.dumps({argument: given}))
     return LLMResponse(tool_calls=(call,), finish_reason="tool_calls")
 
 

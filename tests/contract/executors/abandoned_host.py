@@ -17,7 +17,7 @@ async def main(session_id: str, kind: str) -> None:
     executor = SubprocessExecutor(WorkerBootstrap(factory=SUITE_FACTORY if kind == "waiting" else FACTORY))
     ref = LeafRef(session_id=session_id, agent_name="leaf")
     await executor.submit(ref)
-    print((await executor.observe(ref)).status)
+    await executor.observe(ref)
 
 
 if __name__ == "__main__":

@@ -63,15 +63,22 @@ async def tell_lies(path: str) -> str:
     return "lied"
 
 
+@tool(name="run_shell", effect="pure")
+def run_shell(path: str) -> str:
+    """What a line of the shell says, and how it ended."""
+    done = subprocess.run(["sh", "-c", path], check=False, capture_output=True, text=True)
+    return f"{done.stdout.strip()}|{done.returncode}"
+
+
 class FaultyModel(LeafModel):
     """Calls any tool by the first word of what it hears."""
 
-    tool_names = frozenset({"mark", "crash", "hang", "flood", "leave_children", "tell_lies"})
+    tool_names = frozenset({"mark", "crash", "hang", "flood", "leave_children", "tell_lies", "run_shell"})
 
 
 def open_loop(order: LoopOrder) -> StatefulAgentLoop:
     if order.agent_name == "broken":
         raise RuntimeError("no loop today")
     config = AgentLoopConfig(agent_name=order.agent_name, lease_wait_s=20.0, lease_ttl_s=3.0)
-    tools = [mark, crash, hang, flood, leave_children, tell_lies]
+    tools = [mark, crash, hang, flood, leave_children, tell_lies, run_shell]
     return StatefulAgentLoop(llm=FaultyModel(), dsn=order.dsn, tools=tools, config=config)

@@ -6,10 +6,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from tests.contract.executors.processes import environment
 
 from loopwright import open_store
 from loopwright.executors.beginning import begin
+from loopwright.executors.bubblewrap import BubblewrapLauncher
 from loopwright.executors.in_process import InProcessExecutor
 from loopwright.executors.subprocess import SubprocessExecutor
 from loopwright.executors.worker_job import LoopOrder, WorkerBootstrap
@@ -44,6 +46,26 @@ class TestSubprocessWithFilesOfItsOwn(ExecutorSuite):
     async def executing(self, dsn: str) -> AsyncGenerator[Executor]:
         home = open_store(dsn)
         executor = SubprocessExecutor(BOOTSTRAP, env=environment(), runs_dir=Path(dsn).parent / "runs")
+        executor.attach(home, open_store)
+        yield executor
+        await executor.aclose()
+        await home.aclose()
+
+
+@pytest.mark.usefixtures("sandbox")
+class TestSandboxedSubprocess(ExecutorSuite):
+    """Also whatever else the suite asks for holds there; the files of its leaves are in the folder of the stage."""
+
+    @asynccontextmanager
+    async def executing(self, dsn: str) -> AsyncGenerator[Executor]:
+        home, folder = open_store(dsn), Path(dsn).parent
+        (folder / "work").mkdir()
+        executor = SubprocessExecutor(
+            WorkerBootstrap(factory=SUITE_FACTORY, workspace_dir=str(folder / "work")),
+            env=environment(),
+            runs_dir=folder / "runs",
+            launcher=BubblewrapLauncher(writable=(str(folder),)),
+        )
         executor.attach(home, open_store)
         yield executor
         await executor.aclose()
