@@ -70,7 +70,11 @@ class LeafRef(Struct, frozen=True, kw_only=True, omit_defaults=True):
             problems.append("attempt must be 1 or more")
         if self.timeout_s is not None and not (math.isfinite(self.timeout_s) and self.timeout_s > 0):
             problems.append("timeout_s must be a finite number over 0, or None")
-        size = len(encode_ref(self))
+        try:
+            size = len(encode_ref(self))
+        except UnicodeEncodeError:
+            size = 0
+            problems.append("a reference to a leaf is text; an id or name holds half a character")
         if size > LARGEST_REF:
             problems.append(f"a reference to a leaf takes {size} bytes, at most {LARGEST_REF}; shorten path and names")
         if problems:

@@ -171,8 +171,8 @@ def _is_there(path: Path) -> bool:
     return path.exists()  # a function of its own: in a test's folder this blocks nobody
 
 
-class ExecutorSuite:
-    """The checks; a subclass says how its executor is opened."""
+class StageMaker:
+    """What the suite needs to be told about an executor: how to open one. Subclass `ExecutorSuite`, not this."""
 
     wait_s: float = 30.0
     """Longest time that a check waits for something that must happen."""
@@ -193,6 +193,10 @@ class ExecutorSuite:
             order = LoopOrder(dsn=dsn, agent_name="leaf", workspace=name, bootstrap=WorkerBootstrap())
             async with open_suite_loop(order) as loop, self.executing(dsn) as executor:
                 yield ExecutorStage(folder, dsn, executor, loop, self.wait_s)
+
+
+class EndPromises(StageMaker):
+    """How leaves end, and how often they run."""
 
     async def test_the_same_leaf_gives_the_same_result_as_here(self) -> None:
         """Status, text and journal; with a tool, and with words alone."""
@@ -255,6 +259,10 @@ class ExecutorSuite:
             end = await stage.run(ref)
             assert end.fault == "leaf.timed_out", end
             assert end.status == ("cancelled" if end.in_journal else "failed")
+
+
+class NextPromises(StageMaker):
+    """What comes after: nudges, other attempts, other executors."""
 
     async def test_a_nudge_makes_an_ended_leaf_look_again(self) -> None:
         """What waits for it in the store is taken; the nudge holds none of it."""
@@ -355,6 +363,10 @@ class ExecutorSuite:
         async with self.stage() as stage:
             ref = await stage.leaf("hello")
             assert len(encode_ref(ref)) <= LARGEST_REF
+
+
+class ExecutorSuite(EndPromises, NextPromises):
+    """The checks; a subclass says how its executor is opened."""
 
 
 async def run_executor_suite(suite: ExecutorSuite) -> list[str]:
