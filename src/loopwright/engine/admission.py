@@ -100,7 +100,7 @@ class Admission:
         """Continues the open send, or runs once more without new input when none is open."""
 
         async def begin(turn: Turn) -> Begun:
-            await self.load(turn)
+            await self.load(turn, fresh=True)  # it may have been another process's
             if (begun := await self.left_behind(turn, "resume")) is not None:
                 return begun
             if not turn.journal.state.messages and turn.journal.state.note is None:

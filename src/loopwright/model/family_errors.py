@@ -45,6 +45,8 @@ class SpawnRefusedError(UsageError):
     def __init__(self, session_id: str, why: str) -> None:
         self.session_id = session_id
         super().__init__(f"session {session_id!r}: {why}")
+
+
 class BoardFullError(UsageError):
     """A board holds as many entries as its policy allows; nothing was stored."""
 
@@ -73,6 +75,8 @@ class BoardEntryError(UsageError):
         which = f"entry {entry_id} of board" if entry_id is not None else "board"
         now = f" (its version is {current})" if current is not None else ""
         super().__init__(f"{which} {board_id!r}: {why}{now}; nothing was changed")
+
+
 class RenderedTooLargeError(UsageError):
     """A template became larger than a rendered text may be; it was not rendered to its end and nothing was started."""
 
