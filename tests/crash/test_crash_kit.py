@@ -80,7 +80,9 @@ def test_the_matrix_finds_an_agent_that_depends_on_its_process() -> None:
 def test_the_matrix_stops_once_at_each_name_where_that_is_asked_and_else_each_time() -> None:
     agent = AGENTS["round-limit-wrap-up"]
     every = [row.at for row in crash_matrix(agent.build, agent.scenario).rows]
-    first = [row.at for row in crash_matrix(agent.build, agent.scenario, names_only=True).rows]
+    first = [
+        row.at for row in crash_matrix(agent.build, agent.scenario, dsn="memory:names-{run}", names_only=True).rows
+    ]
     assert first == [at for at in every if at.occurrence == 1]
     assert {at.point for at in every} == {at.point for at in first}
     assert len(first) < len(every)
