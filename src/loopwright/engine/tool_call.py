@@ -51,9 +51,10 @@ if TYPE_CHECKING:
     from ..core import unseen, waking
     from ..model import family_records
     from ..model.family_records import CallWaits, WaitsOn
-    from . import session_lists, wakes
+    from . import arming, session_lists, wakes
     from .children import CallChildren
 else:
+    arming = Late("loopwright.engine.arming")
     unseen = Late("loopwright.core.unseen")
     waking = Late("loopwright.core.waking")
     wakes = Late("loopwright.engine.wakes")
