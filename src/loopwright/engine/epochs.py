@@ -17,7 +17,6 @@ from ..model.context_records import VERBATIM, PromptEpochStarted
 from ..model.errors import ConfigError
 from ..model.records import Record, SendStarted
 from ..model.specs import ToolSpec
-from ..ports.tool import ToolSource
 from .kernel import Kernel
 from .running import base_prompt, specs_of
 from .turn import Turn, pending_error
@@ -39,7 +38,10 @@ async def opening(turn: Turn, start: SendStarted) -> list[Record]:
     that are missing."""
     kernel, state = turn.kernel, turn.journal.state
     tools = turn.options.registry or kernel.tools
-    records = await started(kernel, state, start, tools)
+    records: list[Record] = []
+    want = wanted(kernel, state, start.system_prompt, specs_of(tools, start.tools))
+    if (reason := _reason(current_epoch(state), want)) is not None:
+        records.append(await _made(kernel, state, want, reason))
     if kernel.context is not None and kernel.context.representation is not None:
         records += projecting.projections(state, kernel.context.representation, tools)
     return records
@@ -66,26 +68,24 @@ _NOTHING = EpochShape(None, (), (), (VERBATIM, 1))
 
 def wanted(kernel: Kernel, state: State, start_prompt: str | None, specs: tuple[ToolSpec, ...]) -> EpochShape:
     """What the epoch of a send should hold."""
-    parts, header = list[str](), None
+    parts: tuple[str, ...] = ()
+    header = None
     if kernel.config.inject_tool_descriptions and specs:
-        parts.append("catalogue")
+        parts += ("catalogue",)
         header = prompt_assembly.catalogue_header(kernel.config.tool_catalog_header)
     context = kernel.context
     if context is not None and context.prompt_source is not None:
-        parts.append("files")
+        parts += ("files",)
     representation = None if context is None else context.representation
     shown_as = (VERBATIM, 1) if representation is None else (representation.kind, representation.version)
-    return EpochShape(base_prompt(kernel.config, state, start_prompt), specs, tuple(parts), shown_as, header)
+    return EpochShape(base_prompt(kernel.config, state, start_prompt), specs, parts, shown_as, header)
 
 
-async def started(kernel: Kernel, state: State, start: SendStarted, tools: ToolSource) -> list[Record]:
-    """The epoch that a send needs; empty when it is the current one, or when there is nothing to freeze."""
-    current = current_epoch(state)
-    want = wanted(kernel, state, start.system_prompt, specs_of(tools, start.tools))
+def _reason(current: PromptEpochStarted | None, want: EpochShape) -> str | None:
+    """Why a send needs a new epoch; None when the current one fits, or when there is nothing to freeze."""
     if current is None:
-        return [] if want.is_nothing else [await _made(kernel, state, want, "first")]
-    reason = _change(current, want)
-    return [] if reason is None else [await _made(kernel, state, want, reason)]
+        return None if want.is_nothing else "first"
+    return _change(current, want)
 
 
 async def renewed(kernel: Kernel, state: State, reason: str) -> list[Record]:

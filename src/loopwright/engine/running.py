@@ -52,6 +52,7 @@ class RunContext:
         "model_place",
         "recalled",
         "round",
+        "session_id",
         "token",
         "tools",
     )
@@ -59,6 +60,8 @@ class RunContext:
     def __init__(self, kernel: Kernel, journal: Journal, token: CancellationToken, tools: ToolSource) -> None:
         self.kernel = kernel
         self.journal = journal
+        self.session_id = journal.session_id
+        """The session that runs."""
         self.token = token
         self.tools = tools
         self.round = 0
@@ -72,11 +75,6 @@ class RunContext:
         self.allowed: frozenset[str] | None = None if names is None else frozenset(names)
         self._specs: tuple[ToolSpec, ...] | None = None
         self._attachments: Attachments | None = None
-
-    @property
-    def session_id(self) -> str:
-        """The session that runs."""
-        return self.journal.actor.session_id
 
     @property
     def state(self) -> State:
@@ -149,8 +147,8 @@ class RunContext:
 
 def specs_of(tools: ToolSource, allowed: Collection[str] | None) -> tuple[ToolSpec, ...]:
     """The definitions that a send shows, in the registry's order."""
-    found = [(name, tools.get(name)) for name in tools.names() if allowed is None or name in allowed]
-    return tuple([tool.spec for _, tool in found if tool is not None])
+    names = [name for name in tools.names() if allowed is None or name in allowed]
+    return tuple([tool.spec for name in names if (tool := tools.get(name)) is not None]) if names else ()
 
 
 def base_prompt(config: AgentLoopConfig, state: State, of_send: str | None) -> str | None:
