@@ -9,11 +9,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-<<<<<<< HEAD
-pytest_plugins = ["tests.servers.plugin", "tests.sandboxes"]
-=======
-pytest_plugins = ["tests.quick_files", "tests.servers.plugin"]
->>>>>>> suite
+pytest_plugins = ["tests.quick_files", "tests.servers.plugin", "tests.sandboxes"]
 
 settings.register_profile(
     "ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]

@@ -457,7 +457,7 @@ def _receipt(session_id: str, item_id: str, queued: Enqueued) -> FollowUpQueued:
 
 def epochs_asked(turn: Turn, start: SendStarted) -> bool:
     """False for a session with nothing to freeze and nothing to project: it has no tools, no instructions, no context parts."""
-    kernel, facts = turn.kernel, turn.journal.state.facts
-    if facts.context is not None or kernel.context is not None or start.tools:
+    kernel, state = turn.kernel, turn.journal.state
+    if state.facts.context is not None or kernel.context is not None or start.tools:
         return True
-    return base_prompt(kernel.config, turn.journal.state, start.system_prompt) is not None
+    return base_prompt(kernel.config, state, start.system_prompt) is not None

@@ -97,6 +97,7 @@ class Journal:
         "left",
         "on_fenced",
         "on_inbox",
+        "session_id",
         "stop_floor",
         "takeovers",
         "unbegun",
@@ -106,6 +107,8 @@ class Journal:
     def __init__(self, kernel: Kernel, actor: Actor) -> None:
         self.kernel = kernel
         self.actor = actor
+        self.session_id = actor.session_id
+        """The session's id."""
         self.lease: Lease | None = None
         self.takeovers = 0
         self.on_fenced: Callable[[], None] = _ignore
@@ -124,11 +127,6 @@ class Journal:
         self._line: CommitLine | None = None
         self._ended: list[MemorySnapshot] = []
         """Sends that the commit under way ends, for memory."""
-
-    @property
-    def session_id(self) -> str:
-        """The session's id."""
-        return self.actor.session_id
 
     @property
     def state(self) -> State:

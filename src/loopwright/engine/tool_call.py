@@ -60,7 +60,6 @@ else:
     wakes = Late("loopwright.engine.wakes")
     family_records = Late("loopwright.model.family_records")
     session_lists = Late("loopwright.engine.session_lists")
-    arming = Late("loopwright.engine.arming")
 
 
 class ToolRun:

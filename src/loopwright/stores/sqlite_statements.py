@@ -47,13 +47,18 @@ MOVE_HEAD: Final = (
     " takeovers = ?8 WHERE key = ?1"
 )
 
-# The same for one that began a send or paid for something.
-MOVE_AND_COUNT: Final = MOVE_HEAD.replace(
+# The same for one that began a send, for one that used tokens, and for one with money or with both. SQLite works for each
+# column that is named, and finding a prepared statement again reads its text: so each names what it changes.
+MOVE_AND_BEGIN: Final = MOVE_HEAD.replace(" WHERE", ", sends = sends + ?9 WHERE")
+MOVE_AND_SPEND: Final = MOVE_HEAD.replace(
     " WHERE",
-    ", sends = sends + ?9, input_tokens = input_tokens + ?10, output_tokens = output_tokens + ?11,"
-    " cached_tokens = cached_tokens + ?12, cache_write_tokens = cache_write_tokens + ?13,"
-    " reasoning_tokens = reasoning_tokens + ?14, calls = calls + ?15, estimated = estimated | ?16,"
-    " nanodollars = nanodollars + ?17, unpriced_calls = unpriced_calls + ?18 WHERE",
+    ", input_tokens = input_tokens + ?9, output_tokens = output_tokens + ?10, cached_tokens = cached_tokens + ?11,"
+    " cache_write_tokens = cache_write_tokens + ?12, reasoning_tokens = reasoning_tokens + ?13, calls = calls + ?14,"
+    " estimated = estimated | ?15 WHERE",
+)
+MOVE_AND_COUNT: Final = MOVE_AND_SPEND.replace(
+    " WHERE",
+    ", nanodollars = nanodollars + ?16, unpriced_calls = unpriced_calls + ?17, sends = sends + ?18 WHERE",
 )
 
 # What changes rarely; null leaves a column as it is.
