@@ -35,6 +35,7 @@ from .ports.schema_policy import SchemaPolicy
 from .ports.store import Durability, NewSession
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 from .session_access import SessionAccess
+from .session_timers import SessionTimers
 from .stores.dsn import BUSY_WAIT_S, default_path, open_store
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ T = TypeVar("T")
 _NOTHING_GIVEN = (None,) * 8
 
 
-class StatefulAgentLoop(SessionAccess):
+class StatefulAgentLoop(SessionAccess, SessionTimers):
     """Durable conversations with tools, over one store.
 
     Any number of loop objects, processes and threads may share a store; a session is run by one of them at a time.
@@ -448,13 +449,16 @@ class StatefulAgentLoop(SessionAccess):
         """
         if self._closed:
             return
-        self._closed = True
+        self._closed = self._kernel.closing = True
+        if (timers := self._kernel.timer_service) is not None:
+            timers.close()
         for serving in self._serving:
             serving.cancel("the loop is closed")
         if self._kernel.left_on_close:
             beside.leave_all(self._kernel)
-        self._kernel.closing = True
         await self._in_flight.drained(drain_timeout_s)
+        if timers is not None:
+            await timers.ended(drain_timeout_s)
         if self._kernel.background:
             await draining.ended(self._kernel.background, drain_timeout_s)
         await self._kernel.bus.drain()
@@ -473,6 +477,8 @@ class StatefulAgentLoop(SessionAccess):
 
     def _counted(self) -> InFlight:
         self._check_open()
+        if not self._timed:
+            self._watch_timers()
         return self._in_flight
 
     def _check_open(self) -> None:

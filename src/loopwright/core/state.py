@@ -7,7 +7,7 @@ Records of what the model sees beside the conversation (epochs, projections, fol
 Read next: `decide.py`.
 """
 
-from __future__ import annotations
+# Annotations are values here, not text: msgspec would compile each of them when it reads a checkpoint.
 
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from ..late import Late
 from ..model.codec import CONTEXT_KINDS, FAMILY_KINDS
 from ..model.errors import LLMContextOverflowError
-from ..model.messages import Message, ToolCall, ToolResultMessage, UserMessage
+from ..model.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage
 from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
@@ -43,12 +43,11 @@ from ..model.records import (
 from ..model.specs import FinishReason
 from ..model.usage import NO_USAGE, Usage
 from .estimate import message_tokens
-from .pairing import LOST_RESULT
 
 if TYPE_CHECKING:
     from ..model.context_records import SendProjected
     from ..model.family_records import CallWaits, CallWoken
-    from . import context_state, family_state, later_steps
+    from . import context_state, family_state, later_steps, pairing
     from .context_state import ContextFacts
     from .family_state import FamilyFacts
     from .workflow_state import WorkflowState
@@ -56,6 +55,7 @@ else:
     context_state = Late("loopwright.core.context_state")
     family_state = Late("loopwright.core.family_state")
     later_steps = Late("loopwright.core.later_steps")
+    pairing = Late("loopwright.core.pairing")
     SendProjected = ContextFacts = FamilyFacts = CallWaits = CallWoken = WorkflowState = Any
 
 
@@ -310,7 +310,8 @@ def _assistant_heard(state: State, record: AssistantMessageAdded, at: float) -> 
     if state.batch:
         _answer_lost(state)
     _say(state, record.message)
-    state.batch = [OpenCall(call, index, state.position) for index, call in enumerate(record.message.tool_calls)]
+    if calls := record.message.tool_calls:
+        state.batch = [OpenCall(call, index, state.position) for index, call in enumerate(calls)]
 
 
 def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
@@ -422,14 +423,14 @@ def _answer_lost(state: State) -> None:
     """Damage only: somebody speaks while calls are open, so they are answered with a placeholder."""
     for call in state.open_calls():
         state.lost_answers.append(call.call.id)
-        call.result = ToolFinished(call.call.id, call.call.name, "aborted", LOST_RESULT)
+        call.result = ToolFinished(call.call.id, call.call.name, "aborted", pairing.LOST_RESULT)
     _close_batch(state)
 
 
 def _say(state: State, message: Message) -> None:
     state.messages.append(message)
     state.tokens += message_tokens(message)
-    if type(getattr(message, "content", None)) is tuple:
+    if not isinstance(message, AssistantMessage) and type(message.content) is tuple:
         state.has_parts = True
 
 

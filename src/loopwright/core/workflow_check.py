@@ -71,8 +71,9 @@ def parse_workflow_spec(value: object, *, tools: Collection[str] | None = None) 
     problems = problems_of(value, tools=tools)
     if problems:
         raise WorkflowSpecError(problems)
-    if isinstance(value, WorkflowSpec):
-        value = msgspec.to_builtins(value)
+    if isinstance(value, Struct):
+        # By way of JSON, so that it equals what is read from its JSON, with lists where there were tuples.
+        value = msgspec.json.decode(msgspec.json.encode(value))
     return msgspec.convert(value, WorkflowSpec)
 
 
@@ -395,8 +396,9 @@ class _Check:
     def _condition(self, value: object, path: str, place: Place) -> None:
         if isinstance(value, str):
             self._reference(value, path, place)
-        elif isinstance(value, Mapping):
-            self._compared({n: i for n, (_, i) in _read(_object(value), specs.Condition).items()}, path, place)
+        elif kind_of(value) == "an object":
+            given = {name: inner for name, (_, inner) in _read(_object(value), specs.Condition).items()}
+            self._compared(given, path, place)
 
     def _compared(self, given: Mapping[str, object], path: str, place: Place) -> None:
         forms = [name for name in ("ref", "all", "any", "not") if given.get(name) is not None]

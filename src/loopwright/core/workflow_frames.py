@@ -44,9 +44,7 @@ class Results:
         """Notes one that ended."""
         self.codes[index] = _CODES[outcome]
         places = self.places
-        if isinstance(places, list):
-            places[index] = place
-        elif isinstance(place, int):
+        if isinstance(places, list) or isinstance(place, int):
             places[index] = place
         else:
             self.places = [*places[:index], place, *places[index + 1 :]]

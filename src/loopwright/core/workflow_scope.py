@@ -40,7 +40,7 @@ class Known:
 class Patience:
     """How many words may still be compared with unknown ones."""
 
-    left: int = 5_000
+    left: int = 2_000
 
 
 @dataclass

@@ -79,15 +79,13 @@ def references_in(value: object) -> Iterator[Path]:
     """The placeholders of all texts in a JSON value; keys of objects are no templates."""
     waiting = [value]
     while waiting:
-        match waiting.pop():
-            case str(text):
-                yield from references_of(text)
-            case Mapping() as given:
-                waiting.extend(reversed(list(cast("Mapping[str, object]", given).values())))
-            case list() | tuple() as entries:
-                waiting.extend(reversed(cast("Sequence[object]", entries)))
-            case _:
-                pass
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield from references_of(one)
+        elif isinstance(one, Mapping):
+            waiting.extend(reversed(list(cast("Mapping[str, object]", one).values())))
+        elif isinstance(one, list | tuple):
+            waiting.extend(reversed(cast("Sequence[object]", one)))
 
 
 def value_at(value: object, path: Path) -> object:

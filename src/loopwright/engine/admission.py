@@ -100,7 +100,7 @@ class Admission:
         """Continues the open send, or runs once more without new input when none is open."""
 
         async def begin(turn: Turn) -> Begun:
-            await self.load(turn)
+            await self.load(turn, fresh=True)  # it may have been another process's
             if (begun := await self.left_behind(turn, "resume")) is not None:
                 return begun
             if not turn.journal.state.messages and turn.journal.state.note is None:
@@ -461,9 +461,9 @@ def _receipt(session_id: str, item_id: str, queued: Enqueued) -> FollowUpQueued:
 
 def epochs_asked(turn: Turn, start: SendStarted) -> bool:
     """False for a session with nothing to freeze and nothing to project: it has no tools, no instructions, no context parts."""
-    kernel, facts = turn.kernel, turn.journal.state.facts
-    if turn.journal.state.workflow is not None:
+    kernel, state = turn.kernel, turn.journal.state
+    if state.workflow is not None:
         return False  # it asks no model itself
-    if facts.context is not None or kernel.context is not None or start.tools:
+    if state.facts.context is not None or kernel.context is not None or start.tools:
         return True
-    return base_prompt(kernel.config, turn.journal.state, start.system_prompt) is not None
+    return base_prompt(kernel.config, state, start.system_prompt) is not None

@@ -53,7 +53,6 @@ from ..ports.store import (
     InboxItem,
     Lease,
     Op,
-    RunInside,
     Status,
     Store,
     StoredRecord,
@@ -98,6 +97,7 @@ class Journal:
         "left",
         "on_fenced",
         "on_inbox",
+        "session_id",
         "stop_floor",
         "takeovers",
         "unbegun",
@@ -107,6 +107,8 @@ class Journal:
     def __init__(self, kernel: Kernel, actor: Actor) -> None:
         self.kernel = kernel
         self.actor = actor
+        self.session_id = actor.session_id
+        """The session's id."""
         self.lease: Lease | None = None
         self.takeovers = 0
         self.on_fenced: Callable[[], None] = _ignore
@@ -125,11 +127,6 @@ class Journal:
         self._line: CommitLine | None = None
         self._ended: list[MemorySnapshot] = []
         """Sends that the commit under way ends, for memory."""
-
-    @property
-    def session_id(self) -> str:
-        """The session's id."""
-        return self.actor.session_id
 
     @property
     def state(self) -> State:
@@ -257,12 +254,13 @@ class Journal:
         """Like `commit`, for results that finish while another commit of this session is under way: they go together."""
         await self._in_line().append(records, ops)
 
-    async def alone(self, records: Sequence[Record], work: RunInside | None = None) -> None:
-        """A commit of its own while others of this session may be under way, in its place in line: synced, or with `work`.
+    async def alone(self, records: Sequence[Record], *ops: Op) -> None:
+        """A commit of its own while others of this session may be under way, in its place in line: synced, or with `ops`.
 
-        Raises `OnCommitError` when the work failed: nothing was written, the state is as before and the run can go on.
+        Raises `OnCommitError` when the work of a `RunInside` failed: nothing was written, the state is as before and the
+        run can go on.
         """
-        await self._in_line().alone(records, work)
+        await self._in_line().alone(records, *ops)
 
     def commit_through(self, line: CommitLine) -> None:
         """From now on `append` and `alone` go through this line."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from . import attachments, wakes
     from .attachments import Attachments
     from .session_lists import Draft, Written
+    from .timer_draft import TimerDraft
 else:
     windows = Late("loopwright.core.window")
     hook = Late("loopwright.ports.hook")
@@ -53,6 +54,8 @@ class RunContext:
         "model_place",
         "recalled",
         "round",
+        "session_id",
+        "timer_drafts",
         "token",
         "tools",
     )
@@ -60,6 +63,8 @@ class RunContext:
     def __init__(self, kernel: Kernel, journal: Journal, token: CancellationToken, tools: ToolSource) -> None:
         self.kernel = kernel
         self.journal = journal
+        self.session_id = journal.session_id
+        """The session that runs."""
         self.token = token
         self.tools = tools
         self.round = 0
@@ -69,6 +74,8 @@ class RunContext:
         """What memory says to this send; None before it was asked."""
         self.drafted: list[tuple[Draft, Written]] = []
         """What calls wrote to notes and the todo list and is not stored yet, in the order of writing."""
+        self.timer_drafts: tuple[TimerDraft, ...] = ()
+        """What calls armed and cancelled and is not stored yet."""
         self.narrow()
         self._attachments: Attachments | None = None
 
@@ -77,11 +84,6 @@ class RunContext:
         names = self.send.start.tools
         self.allowed: frozenset[str] | None = None if names is None else frozenset(names)
         self._specs: tuple[ToolSpec, ...] | None = None
-
-    @property
-    def session_id(self) -> str:
-        """The session that runs."""
-        return self.journal.actor.session_id
 
     @property
     def state(self) -> State:
@@ -168,8 +170,8 @@ class RunContext:
 
 def specs_of(tools: ToolSource, allowed: Collection[str] | None) -> tuple[ToolSpec, ...]:
     """The definitions that a send shows, in the registry's order."""
-    found = [(name, tools.get(name)) for name in tools.names() if allowed is None or name in allowed]
-    return tuple([tool.spec for _, tool in found if tool is not None])
+    names = [name for name in tools.names() if allowed is None or name in allowed]
+    return tuple([tool.spec for name in names if (tool := tools.get(name)) is not None]) if names else ()
 
 
 def base_prompt(config: AgentLoopConfig, state: State, of_send: str | None) -> str | None:

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from ..core import result as results
 from ..core.state import State
-
 from ..core.workflow_templates import NoOutput, text_of
 from ..model.codec import decode_record
 from ..model.family_errors import WorkflowRunError
@@ -267,5 +266,3 @@ async def result_of_run(kernel: Kernel, state: State) -> WorkflowResult:
     values = RunValues(kernel, state.facts.session_id, run)
     errors = [StepError(path, (await values.error_at(position))[:10_000]) for path, position in run.machine.errors]
     return WorkflowResult(kernel, state, tuple(errors))
-
-

@@ -51,7 +51,12 @@ class Workflows:
         self._kernel = kernel
 
     async def run(
-        self, spec: SpecLike, input: Any = None, *, run_id: str | None = None, stop: Stop = None
+        self,
+        spec: SpecLike,
+        input: Any = None,  # noqa: A002 - the word of the spec
+        *,
+        run_id: str | None = None,
+        stop: Stop = None,
     ) -> WorkflowResult:
         """Runs a workflow here until it ended, or until only a person can move it on.
 
@@ -63,7 +68,12 @@ class Workflows:
         return await self.resume(rid, stop=stop)
 
     async def start(
-        self, spec: SpecLike, input: Any = None, *, parent: str | None = None, run_id: str | None = None
+        self,
+        spec: SpecLike,
+        input: Any = None,  # noqa: A002 - the word of the spec
+        *,
+        parent: str | None = None,
+        run_id: str | None = None,
     ) -> str:
         """Starts a workflow beside everything else and answers its id; durable when this returns.
 

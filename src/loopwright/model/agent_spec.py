@@ -41,9 +41,10 @@ ToolName = Annotated[
 ]
 
 OutputSchema = Annotated[
-    dict[str, Any],
-    Meta(description='shape of the answer: a JSON Schema with type "object", or {"name", "schema"}'),
+    dict[str, Any] | None,
+    Meta(description='shape of the answer: JSON Schema of "type": "object", or {"name", "schema"}'),
 ]
+"""None: free text."""
 
 TimeoutSeconds = Annotated[float, Meta(gt=0, le=MAX_TIMEOUT_S)]
 
@@ -62,39 +63,39 @@ class SubagentLifecycle(StrEnum):
 class AgentSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """An agent; a value that cannot be is an `AgentSpecError` that lists all problems, an unknown field a `TypeError`."""
 
-    name: Annotated[Name, Meta(description="short name of the agent, shown in events and errors")]
-    system_prompt: Annotated[str | None, Meta(description="its instructions; null: those of the parent's loop")] = None
+    name: Annotated[Name, Meta(description="shown in events and errors")]
+    system_prompt: Annotated[str | None, Meta(description="its instructions; null: its parent's")] = None
     tools: Annotated[
         Annotated[tuple[ToolName, ...], Meta(max_length=MAX_TOOLS)] | None,
-        Meta(description="names of the tools it may use, never more than its parent has; null: all of those, []: none"),
+        Meta(description="tools it may use of those its parent may; null: all, []: none"),
     ] = None
-    model: Annotated[str | None, Meta(description="model name; null: the parent's")] = None
-    max_rounds: Annotated[int, Meta(ge=1, le=50, description="model calls it may make")] = 8
+    model: Annotated[str | None, Meta(description="null: its parent's")] = None
+    max_rounds: Annotated[int, Meta(ge=1, le=50, description="model calls")] = 8
     max_output_tokens: Annotated[
         Annotated[int, Meta(ge=1, le=10_000_000)] | None,
-        Meta(description="tokens of one reply; null: the parent's limit"),
+        Meta(description="of one reply"),
     ] = None
-    temperature: Annotated[Annotated[float, Meta(ge=0, le=2)] | None, Meta(description="null: the parent's")] = None
-    output_schema: OutputSchema | None = None
+    """Null: its parent's limit."""
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    """Null: its parent's."""
+    output_schema: OutputSchema = None
     lifecycle: Annotated[
         SubagentLifecycle | None,
         Meta(
-            description="ephemeral: its conversation is dropped after its result was copied; linked: kept with the parent;"
-            " detached: kept on its own; null: ephemeral for a spawned agent, linked for a step of a workflow"
+            description="its conversation is dropped, kept with its parent, or kept on its own;"
+            " null: ephemeral when spawned, linked in a workflow"
         ),
     ] = None
     run_token_budget: Annotated[
         Annotated[int, Meta(ge=1, le=2**53)] | None,
-        Meta(description="tokens it may use in all; null: what its parent has left"),
+        Meta(description="tokens in all; null: what its parent has left"),
     ] = None
     run_cost_budget_usd: Annotated[
         Annotated[float, Meta(gt=0, le=1e9)] | None,
-        Meta(description="US dollars it may cost; null: what its parent has left"),
+        Meta(description="the same in US dollars"),
     ] = None
-    timeout_s: Annotated[TimeoutSeconds | None, Meta(description="seconds it may take; null: no limit of its own")] = (
-        None
-    )
-    metadata: Annotated[dict[str, Any], Meta(description="anything of yours; kept with its session")] = {}
+    timeout_s: Annotated[TimeoutSeconds | None, Meta(description="seconds in all")] = None
+    metadata: Annotated[dict[str, Any], Meta(description="kept with its session")] = {}
 
     def __post_init__(self) -> None:
         # Values of JSON in another Python shape are made the same ones, so that a spec equals what is read from its JSON.

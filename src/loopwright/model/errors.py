@@ -22,6 +22,8 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   │   └── WorkflowSpecError        spec.workflow   (family)
     │   ├── SpawnRefusedError            spawn.refused   (family)
     │   ├── NotesFullError               notes.full   (calls)
+    │   ├── BoardFullError               board.full   (family)
+    │   ├── BoardEntryError              board.entry   (family)
     │   ├── SkillUnavailableError        skill.unavailable   (calls)
     │   ├── ExportFileError              export.refused   (archive)
     │   ├── ForkPositionError            session.fork_position   (archive)

@@ -37,6 +37,46 @@ class WorkflowSpecError(SpecValidationError):
         super().__init__("workflow spec", [str(one) for one in problems])
 
 
+class SpawnRefusedError(UsageError):
+    """An agent cannot be started, or it is none of this session's; nothing was started."""
+
+    code = "spawn.refused"
+
+    def __init__(self, session_id: str, why: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"session {session_id!r}: {why}")
+
+
+class BoardFullError(UsageError):
+    """A board holds as many entries as its policy allows; nothing was stored."""
+
+    code = "board.full"
+
+    def __init__(self, board_id: str, count: int, limit: int) -> None:
+        self.board_id = board_id
+        self.count = count
+        self.limit = limit
+        super().__init__(
+            f"board {board_id!r} holds {count} entries and {limit} are allowed; nothing was stored;"
+            " remove or update entries that are there"
+        )
+
+
+class BoardEntryError(UsageError):
+    """An entry of a board is not as the caller thinks, or cannot be stored as it is; nothing was changed."""
+
+    code = "board.entry"
+
+    def __init__(self, board_id: str, entry_id: int | None, why: str, current: int | None = None) -> None:
+        self.board_id = board_id
+        self.entry_id = entry_id
+        self.current = current
+        """The version that the entry has; None when that is not what is wrong, or it is gone."""
+        which = f"entry {entry_id} of board" if entry_id is not None else "board"
+        now = f" (its version is {current})" if current is not None else ""
+        super().__init__(f"{which} {board_id!r}: {why}{now}; nothing was changed")
+
+
 class RenderedTooLargeError(UsageError):
     """A template became larger than a rendered text may be; it was not rendered to its end and nothing was started."""
 
@@ -70,13 +110,3 @@ class TooManyLeavesError(UsageError):
         self.run_id = run_id
         self.most = most
         super().__init__(f"run {run_id!r} may start {most:,} steps, and has; give it fewer items, or raise max_leaves")
-
-
-class SpawnRefusedError(UsageError):
-    """An agent cannot be started, or it is none of this session's; nothing was started."""
-
-    code = "spawn.refused"
-
-    def __init__(self, session_id: str, why: str) -> None:
-        self.session_id = session_id
-        super().__init__(f"session {session_id!r}: {why}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple, TypeAlias, cast
 
 import msgspec.inspect as kinds
@@ -22,7 +22,7 @@ MAX_PROBLEMS = 100
 
 _KEPT = 3 * MAX_PROBLEMS
 _LONGEST_GUESS = 32
-_MOST_GUESSES = 50
+_MOST_GUESSES = 10
 _SHOWN = 60
 _NOTHING: Mapping[str, object] = {}
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -138,6 +138,7 @@ def nearest(word: str, known: Sequence[str]) -> str | None:
     return best
 
 
+@lru_cache(4_096)
 def _edits(left: str, right: str) -> int:
     """Letters to insert, remove, replace or swap with their neighbour to get from one word to the other."""
     before: list[int] = []

@@ -51,7 +51,7 @@ NodeId = Annotated[
     str,
     Meta(
         pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}\Z",
-        description="unique name of the node",
+        description="unique name",
         extra={"rule": "1 to 64 letters, digits, _ and -, with a letter in front"},
     ),
 ]
@@ -73,18 +73,18 @@ Reference = Annotated[
 
 Template = Annotated[str, Meta(max_length=MAX_TEMPLATE_CHARS)]
 Seconds = Annotated[float, Meta(ge=0, le=MAX_WAIT_S)]
-Concurrency = Annotated[int, Meta(ge=1, le=MAX_CONCURRENCY, description="how many run at once")]
+Concurrency = Annotated[int, Meta(ge=1, le=MAX_CONCURRENCY, description="at once")]
 
 
 class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Something that holds or not: `ref` with `op` and `value`, or exactly one of `all`, `any`, `not`."""
 
-    ref: Annotated[Reference | None, Meta(description="what is looked at")] = None
+    ref: Annotated[Reference | None, Meta(description="what is compared")] = None
     op: Annotated[
         Operator | None,
-        Meta(description='how it is compared with value; null: it must be truthy. In "matches", * stands for any text'),
+        Meta(description='null: it must be truthy; in "matches" * stands for any text'),
     ] = None
-    value: Annotated[Any, Meta(description='what it is compared with; a list for "in"')] = UNSET
+    value: Annotated[Any, Meta(description='a list for "in"')] = UNSET
     every: Annotated[tuple["Condition | Reference", ...], Meta(min_length=1, max_length=50)] | None = field(
         default=None, name="all"
     )
@@ -101,18 +101,18 @@ class LeafFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     when: Annotated[Condition | Reference | None, Meta(description="it is skipped unless this holds")] = None
     on_error: Annotated[
         OnError,
-        Meta(description="after retries and fallback failed too: halt its container, or continue with what follows"),
+        Meta(description="when all of that failed: halt its container, or continue with what follows"),
     ] = "halt"
     retries: Annotated[int, Meta(ge=0, le=MAX_RETRIES, description="further attempts after a failure")] = 0
-    retry_delay_s: Annotated[
-        Annotated[float, Meta(ge=0, le=3_600)] | None, Meta(description="pause before a further attempt; null: none")
-    ] = None
+    retry_delay_s: Annotated[Annotated[float, Meta(ge=0, le=3_600)] | None, Meta(description="pause before each")] = (
+        None
+    )
     timeout_s: Annotated[
         Annotated[float, Meta(gt=0, le=MAX_WAIT_S)] | None,
-        Meta(description="seconds one attempt may take; null: no limit"),
+        Meta(description="of one attempt"),
     ] = None
     fallback: Annotated[
-        "Node | None", Meta(description="node that runs when it failed for good; gives the output in its place")
+        "Node | None", Meta(description="runs when it failed for good, and gives the output instead")
     ] = None
 
 
@@ -123,20 +123,18 @@ class AgentNode(LeafFields, frozen=True, kw_only=True, tag="agent", tag_field="t
     input: Annotated[Template, Meta(description="what it is told")] = "{{input}}"
     inputs_from: Annotated[
         Annotated[tuple[Reference, ...], Meta(max_length=100)],
-        Meta(description="outputs that are added below the input, each under its name"),
+        Meta(description="outputs added below the input"),
     ] = ()
-    output_schema: OutputSchema | None = None
+    output_schema: OutputSchema = None
 
 
 class ToolNode(LeafFields, frozen=True, kw_only=True, tag="tool", tag_field="type"):
     """A registered tool is called, without a model."""
 
-    tool: Annotated[ToolName, Meta(description="name of the tool")]
+    tool: Annotated[ToolName, Meta(description="its name")]
     arguments: Annotated[
         dict[str, Any],
-        Meta(
-            description="its arguments; texts in them are templates, one that is a single placeholder keeps the JSON type"
-        ),
+        Meta(description="a text that is a single placeholder keeps the JSON type"),
     ] = {}
 
 
@@ -147,27 +145,23 @@ class ApproveNode(LeafFields, frozen=True, kw_only=True, tag="approve", tag_fiel
     options: Annotated[
         Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...], Meta(min_length=1, max_length=50)]
         | None,
-        Meta(description="the answers to choose from; null: free text"),
+        Meta(description="answers to choose from"),
     ] = None
 
 
 class WaitNode(LeafFields, frozen=True, kw_only=True, tag="wait", tag_field="type"):
-    """Waits without holding a process: exactly one of `seconds`, `until` and `signal`."""
+    """Waits for a span, a time or a signal: exactly one of these."""
 
     seconds: Annotated[Seconds | None, Meta(description="how long")] = None
-    until: Annotated[
-        Template | None, Meta(description="a time with its offset, 2027-01-31T09:00:00+01:00, or a template of one")
-    ] = None
-    signal: Annotated[
-        Name | None, Meta(description="name of the signal; its payload is the output, timeout_s bounds the wait")
-    ] = None
+    until: Annotated[Template | None, Meta(description="such as 2027-01-31T09:00:00+01:00")] = None
+    signal: Annotated[Name | None, Meta(description="its name; the payload is the output")] = None
 
 
 class WorkflowNode(LeafFields, frozen=True, kw_only=True, tag="workflow", tag_field="type"):
     """A workflow of its own; its names are apart from those around it."""
 
     workflow: "WorkflowSpec"
-    input: Annotated[Any, Meta(description="its input: a template, or JSON with templates")] = "{{input}}"
+    input: Annotated[Any, Meta(description="any JSON")] = "{{input}}"
 
 
 class SequenceNode(
@@ -201,7 +195,7 @@ class ParallelNode(
     max_concurrency: Concurrency = 5
     on_error: Annotated[
         OnError,
-        Meta(description="halt: a failed branch stops the others; continue: they go on, the failure is reported"),
+        Meta(description="a failure stops the others, or they go on"),
     ] = "halt"
 
 
@@ -221,16 +215,12 @@ class ForeachNode(
     body: "Node"
     items: Annotated[
         Annotated[tuple[Any, ...], Meta(max_length=MAX_LEAVES)] | None,
-        Meta(description="the items; exactly one of items and items_from"),
+        Meta(description="either these or items_from"),
     ] = None
-    items_from: Annotated[
-        Reference | None, Meta(description="what gives a list, or an object with a list in items")
-    ] = None
+    items_from: Annotated[Reference | None, Meta(description="gives a list, or an object with a list in items")] = None
     parallel: Annotated[bool, Meta(description="false: one after the other")] = True
     max_concurrency: Concurrency = 5
-    on_error: Annotated[
-        OnError, Meta(description="halt: a failed iteration stops the others; continue: they go on")
-    ] = "halt"
+    on_error: Annotated[OnError, Meta(description="a failure stops the others, or they go on")] = "halt"
 
 
 class BranchNode(
@@ -254,10 +244,10 @@ class BranchNode(
 
 
 class Judge(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An agent that says whether a loop is done; it answers {"done": bool, "reason": text}."""
+    """An agent that says whether a loop is done: it answers {"done": bool, "reason": text}."""
 
-    spec: Annotated[AgentSpec, Meta(description="the judge, without output_schema")]
-    input: Annotated[Template | None, Meta(description="what it is told; null: the output of the iteration")] = None
+    spec: Annotated[AgentSpec, Meta(description="without output_schema")]
+    input: Annotated[Template | None, Meta(description="null: the output of the iteration")] = None
 
 
 class LoopNode(
@@ -273,13 +263,11 @@ class LoopNode(
 
     id: NodeId
     body: "Node"
-    max_iterations: Annotated[int, Meta(ge=1, le=MAX_ITERATIONS, description="then it ends, done or not")]
+    max_iterations: Annotated[int, Meta(ge=1, le=MAX_ITERATIONS, description="then it ends anyway")]
     until: Annotated[
-        Condition | Reference | None, Meta(description="asked after each iteration; exactly one of until and judge")
+        Condition | Reference | None, Meta(description="asked after each iteration; either this or judge")
     ] = None
-    judge: Annotated[
-        Judge | None, Meta(description="an agent that decides; its reason is {{feedback}} in the body")
-    ] = None
+    judge: Annotated[Judge | None, Meta(description="an agent that says whether it is done")] = None
 
 
 Node = (
@@ -309,13 +297,13 @@ class WorkflowBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class WorkflowSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A workflow. Building one in Python checks nothing: `check_workflow` does, and so does whoever starts it."""
 
-    name: Annotated[Name, Meta(description="short name of the workflow")]
-    root: Annotated["Node", Meta(description="the node that is the workflow")]
+    name: Annotated[Name, Meta(description="its name")]
+    root: Annotated["Node", Meta(description="its node")]
     description: Annotated[str, Meta(max_length=10_000, description="what it is for")] = ""
-    input_schema: Annotated[dict[str, Any] | None, Meta(description="JSON Schema of the input; null: any")] = None
+    input_schema: Annotated[dict[str, Any] | None, Meta(description="JSON Schema of the input")] = None
     budget: WorkflowBudget | None = None
     max_leaves: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_LEAVES)] | None,
-        Meta(description=f"leaves that a run may start; null: {MAX_LEAVES:,}"),
+        Meta(description="leaves one run may start"),
     ] = None
-    metadata: Annotated[dict[str, Any], Meta(description="anything of yours")] = {}
+    metadata: Annotated[dict[str, Any], Meta(description="kept with the run")] = {}

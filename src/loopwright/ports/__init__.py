@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .ambient import Ambient, RealAmbient
     from .artifact import Artifact, ArtifactStore
     from .cancellation import CancellationToken
+    from .executor import Executor, LeafEnd, LeafRef
     from .fold import FoldDesk, FoldedPart, FoldResult, FoldStrategy, FoldTask
     from .history import HistoryPiece, SessionHistory
     from .hook import HookContext
@@ -45,6 +46,7 @@ _HOME = {
     "ArtifactStore": "artifact",
     "BudgetAccount": "ledger",
     "CancellationToken": "cancellation",
+    "Executor": "executor",
     "FinishedSend": "representation",
     "FoldDesk": "fold",
     "FoldResult": "fold",
@@ -63,6 +65,8 @@ _HOME = {
     "LLMResponse": "llm",
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
+    "LeafEnd": "executor",
+    "LeafRef": "executor",
     "Ledger": "ledger",
     "LoadedSkill": "skill_source",
     "MemoryEntry": "memory_index",
@@ -115,6 +119,7 @@ __all__ = [
     "ArtifactStore",
     "BudgetAccount",
     "CancellationToken",
+    "Executor",
     "FinishedSend",
     "FoldDesk",
     "FoldResult",
@@ -133,6 +138,8 @@ __all__ = [
     "LLMResponse",
     "LLMService",
     "LLMStreamChunk",
+    "LeafEnd",
+    "LeafRef",
     "Ledger",
     "LoadedSkill",
     "MemoryEntry",
