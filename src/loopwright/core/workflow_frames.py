@@ -43,11 +43,12 @@ class Results:
     def put(self, index: int, outcome: StepOutcome, place: Place) -> None:
         """Notes one that ended."""
         self.codes[index] = _CODES[outcome]
-        places = self.places
-        if isinstance(places, list) or isinstance(place, int):
-            places[index] = place
-        else:
-            self.places = [*places[:index], place, *places[index + 1 :]]
+        if isinstance(self.places, array):
+            if isinstance(place, int):
+                self.places[index] = place
+                return
+            self.places = list(self.places)
+        self.places[index] = place
 
     def outcome(self, index: int) -> StepOutcome | None:
         """How it ended; None when it did not."""

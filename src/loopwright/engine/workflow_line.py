@@ -16,7 +16,7 @@ from ..late import Late
 from ..model.call_errors import OnCommitError
 from ..model.records import Record
 from ..ports.settling import settled
-from ..ports.store import Op, RunInside
+from ..ports.store import Op
 from .commit_line import CommitLine
 from .journal import Journal
 
@@ -51,9 +51,9 @@ class WorkflowLine(CommitLine):
         """See `Journal.append`."""
         await self._stand(records, ops, by_itself=False)
 
-    async def alone(self, records: Sequence[Record], work: RunInside | None = None) -> None:
+    async def alone(self, records: Sequence[Record], *ops: Op) -> None:
         """See `Journal.alone`."""
-        await self._stand(records, () if work is None else (work,), by_itself=True)
+        await self._stand(records, ops, by_itself=True)
 
     async def _stand(self, records: Sequence[Record], ops: tuple[Op, ...], *, by_itself: bool) -> None:
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -84,9 +84,8 @@ class WorkflowLine(CommitLine):
 
     async def write(self, wanted: Wanted) -> None:
         """Writes one by itself; what its work raises is for who waits, and the run goes on."""
-        inside = any(isinstance(op, RunInside) for op in wanted.ops)
         try:
-            await self._journal.commit(wanted.records, sync=wanted.by_itself and not inside, ops=wanted.ops)
+            await self._journal.commit(wanted.records, sync=wanted.by_itself and not wanted.ops, ops=wanted.ops)
         except OnCommitError as error:
             await taking_back.take_back(self._journal)
             told([wanted], error)
