@@ -31,8 +31,10 @@ from .turn import Begun, Turn, healing
 
 if TYPE_CHECKING:
     from ..core import workflow_state
+    from . import workflow_stops
 else:
     workflow_state = Late("loopwright.core.workflow_state")
+    workflow_stops = Late("loopwright.engine.workflow_stops")
 
 WAKING = frozenset({"wake", "signal", "stop"})
 """Kinds of items that a session which waits is woken by; stores answer it as claimable then."""
@@ -79,7 +81,11 @@ def stopped(journal: Journal, reason: str) -> tuple[Sequence[Record], tuple[Op, 
     if state.facts.family is None:
         return records, ()
     assert state.facts.send is not None
-    left, stops = children.left_behind(state, "cancelled", journal.kernel.ambient.now())
+    at = journal.kernel.ambient.now()
+    left, stops = children.left_behind(state, "cancelled", at)
+    if state.workflow is not None:
+        steps, more = workflow_stops.all_stopped(state, reason, at)
+        left, stops = [*left, *steps], (*stops, *more)
     return [*left, *records], (*stops, *told(journal, "cancelled", reason, state.facts.send.usage))
 
 

@@ -39,10 +39,10 @@ from ..model.records import Interaction, QuestionAsked, Record
 from ..model.workflow_records import StepFinished, StepOutcome, StepStarted, StepWaits, WorkflowStarted
 from ..model.workflow_spec import MAX_LEAVES, VERDICT_SCHEMA, AgentNode, ApproveNode, Judge, ToolNode, WaitNode
 from ..ports.cancellation import CancellationToken
-from ..ports.store import CreateSession, DropSession, DropTimer, InboxItem, Op, PutItem, PutTimer
-from . import child_entry, wakes
+from ..ports.store import CreateSession, DropSession, DropTimer, Op, PutTimer
+from . import child_entry, wakes, workflow_stops
 from .arguments import user_message
-from .children import ENDED, STOPPED, NewChild, new_child
+from .children import ENDED, NewChild, new_child
 from .running import RunContext
 from .tool_call import ToolRun
 from .workflow_outputs import kept_output
@@ -119,19 +119,8 @@ class Leaves:
 
     def stopped(self, leaf: Leaf, reason: str) -> Told:
         """The end of a leaf that waits outside and must stop; one with an open call is answered instead."""
-        ops: tuple[Op, ...] = ()
-        if leaf.child_id is not None:
-            ops = self._stop_child(leaf)
-        if leaf.waits is not None and leaf.waits.until is not None:
-            ops = (*ops, DropTimer(self.timer_of(leaf)))
-        end = StepFinished(
-            path=leaf.path,
-            attempt=leaf.attempt,
-            outcome="cancelled",
-            child_id=leaf.child_id,
-            error_message=reason,
-        )
-        return Told(leaf.path, [end], ops)
+        end, ops = workflow_stops.stopped(self.context.state, leaf, reason, self.kernel.ambient.now())
+        return Told(leaf.path, [end], ops, gone=leaf.child_id)
 
     def failure(self, leaf: Leaf, error: Exception) -> StepFinished:
         """The end of an attempt by an error of ours."""
@@ -142,10 +131,6 @@ class Leaves:
             error_code=getattr(error, "code", type(error).__name__),
             error_message=str(error)[:10_000],
         )
-
-    def timer_of(self, leaf: Leaf) -> str:
-        """The timer of a leaf that waits."""
-        return wakes.timer_id(call_id_of(leaf.path, leaf.attempt))
 
     # --- conditions and values --------------------------------------------------------------------------------------
 
@@ -363,28 +348,15 @@ class Leaves:
                 error_code=None if result.ok else result.error_code or result.status,
                 error_message=None if result.ok else result.error_message or _why(result.status),
             )
-        ops: tuple[Op, ...] = () if leaf.deadline is None else (DropTimer(self.timer_of(leaf)),)
-        if self._lifecycle(leaf) is SubagentLifecycle.EPHEMERAL:
+        ops: tuple[Op, ...] = () if leaf.deadline is None else (DropTimer(workflow_stops.timer_of(leaf)),)
+        if workflow_stops.lifecycle_of(leaf) is SubagentLifecycle.EPHEMERAL:
             ops = (*ops, DropSession(child_id))
         return Told(leaf.path, [end], ops, gone=child_id)
 
     def expired(self, leaf: Leaf) -> Told:
         """The end of a leaf whose time is over while it waits for its child."""
-        return Told(leaf.path, [timed_out(leaf, leaf.child_id)], self._stop_child(leaf), gone=leaf.child_id)
-
-    def _stop_child(self, leaf: Leaf) -> tuple[Op, ...]:
-        assert leaf.child_id is not None
-        if self._lifecycle(leaf) is SubagentLifecycle.EPHEMERAL:
-            return (DropSession(leaf.child_id),)
-        state = self.context.state
-        item = InboxItem(
-            f"stop:{self.context.session_id}:{state.position}", "stop", STOPPED.encode(), self.kernel.ambient.now()
-        )
-        return (PutItem(leaf.child_id, item),)
-
-    def _lifecycle(self, leaf: Leaf) -> SubagentLifecycle:
-        spec = getattr(leaf.plan.spec, "spec", None)
-        return SubagentLifecycle.LINKED if spec is None else spec.lives(SubagentLifecycle.LINKED)
+        ops = workflow_stops.stopped_child(self.context.state, leaf, self.kernel.ambient.now())
+        return Told(leaf.path, [timed_out(leaf, leaf.child_id)], ops, gone=leaf.child_id)
 
 
 _OUTCOMES: Final[dict[str, StepOutcome]] = {"completed": "completed", "cancelled": "cancelled"}

@@ -27,7 +27,7 @@ from ..model.wakes import Wake
 from ..model.workflow_records import NodeDecided, StepFinished, StepStarted, StepWaits, StepWoken
 from ..ports.cancellation import POLL_S
 from ..ports.store import DropTimer, Op, TakeItems
-from . import wakes
+from . import wakes, workflow_stops
 from .actor import ACTORS
 from .outputs import kept_data
 from .run import Run
@@ -312,7 +312,9 @@ class WorkflowRun(Run):
         now = self.kernel.ambient.now()
         for leaf in self.machine.running.values():
             if _is_over(leaf, now) and not self._has_told(leaf.path):
-                self._reports.append(Told(leaf.path, self._time_over(leaf), (DropTimer(self._leaves.timer_of(leaf)),)))
+                self._reports.append(
+                    Told(leaf.path, self._time_over(leaf), (DropTimer(workflow_stops.timer_of(leaf)),))
+                )
 
     async def _take_wakes(self) -> None:
         """Takes what arrived for the run. Raises `CancellationRequested` for a stop."""

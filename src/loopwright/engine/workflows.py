@@ -7,7 +7,8 @@ Read next: `workflow_run.py`, `workflow_progress.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import msgspec
@@ -47,8 +48,10 @@ LOOK_S: Final = (0.02, 0.5)
 class Workflows:
     """The workflow runs of a loop's agent. Concurrency: any number of calls at once."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, counted: Callable[[], AbstractContextManager[object]]) -> None:
         self._kernel = kernel
+        self._counted = counted
+        """Work that `aclose` of the loop waits for."""
 
     async def run(
         self,
@@ -64,8 +67,9 @@ class Workflows:
         the spec, `InvalidMessageError` for an input that does not fit, both before anything is stored; as `send` does.
         Cancel: the run and its agents stop and end as cancelled.
         """
-        rid = await self._made(spec, input, run_id, None)
-        return await self.resume(rid, stop=stop)
+        with self._counted():
+            rid = await self._made(spec, input, run_id, None)
+            return await self.resume(rid, stop=stop)
 
     async def start(
         self,
@@ -81,9 +85,10 @@ class Workflows:
         Should this process die, whoever recovers or serves the agent goes on. Raises: as `run`; `SpawnRefusedError`
         where the parent is nested too deep.
         """
-        rid = await self._made(spec, input, run_id, parent, detached=True)
-        run_beside(self._kernel, rid)
-        return rid
+        with self._counted():
+            rid = await self._made(spec, input, run_id, parent, detached=True)
+            run_beside(self._kernel, rid)
+            return rid
 
     async def resume(self, run_id: str, *, stop: Stop = None) -> WorkflowResult:
         """Goes on with a run that was interrupted, or has not begun; of one that ended or waits the result.
@@ -104,7 +109,8 @@ class Workflows:
             assert begun is not None
             return begun
 
-        result = await admission.run_after(run_id, begin, SendOptions(stop=stop))
+        with self._counted():
+            result = await admission.run_after(run_id, begin, SendOptions(stop=stop))
         if result.status == "waiting_for_input" and not result.pending_interactions:
             return await self.wait(run_id)
         return await result_of_run(self._kernel, await self._state(run_id))
