@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..model.records import Record, ToolFinished
-from ..model.wakes import Signal, Wake
+from ..model.wake_bodies import Signal, Wake
 from ..model.workflow_records import NodeDecided, StepFinished, StepStarted, StepWaits, WorkflowStarted
 from .state import OpenCall, State
 

@@ -62,7 +62,7 @@ def workflow_schema() -> dict[str, Any]:
 def _shortened(schema: Any) -> Any:
     """A schema without the words that the manual says, and with the list of all nodes by reference."""
     if isinstance(schema, list):
-        return [_shortened(one) for one in cast("list[Any]", schema)]
+        return [_shortened(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     given = cast("dict[str, Any]", schema)
