@@ -39,6 +39,8 @@ class FamilyFacts(Struct):
     """How this session came to be; None when nobody spawned it."""
     persona: Persona | None = None
     """As what it answers; None: as its agent."""
+    handed: bool = False
+    """It was handed on in the middle of a send: instructions and tools of the prompt are those of the persona."""
     children: dict[str, ChildStarted] = field(default_factory=lambda: {})
     """Those that have not ended, by id, in the order of their start."""
     send: int = 0
@@ -143,7 +145,9 @@ def _signal_taken(state: State, record: SignalTaken, at: float) -> None:
 
 
 def _handed_off(state: State, record: HandedOff, at: float) -> None:
-    of(state).persona = record.persona
+    facts = of(state)
+    facts.persona = record.persona
+    facts.handed = facts.handed or state.active is not None
     if (send := state.active) is None:
         return
     persona, start = record.persona, send.start

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..late import Late
-from ..model.agent_spec import AgentSpec
-from ..model.family_records import Persona, SharedAccount
+from ..model.agent_spec import AgentSpec, SubagentLifecycle
+from ..model.family_records import Lifecycle, Persona, SharedAccount
 from ..model.records import SendStarted
-from ..model.specs import StructuredOutputSpec
 from .family_state import FamilyFacts, narrowed
 from .state import State
 
@@ -25,6 +24,11 @@ if TYPE_CHECKING:
 else:
     hashlib = Late("hashlib")
     pricing = Late("loopwright.core.pricing")
+
+
+def lifecycle_of(spec: AgentSpec) -> Lifecycle:
+    """How long a spawned child lives: dropped with its result where its spec says nothing."""
+    return spec.lives(SubagentLifecycle.EPHEMERAL).value
 
 
 def child_id_of(key: str, ordinal: int) -> str:
@@ -63,22 +67,12 @@ def persona_of(spec: AgentSpec, allowed: tuple[str, ...] | None, tokens_left: in
         max_rounds=spec.max_rounds,
         max_output_tokens=spec.max_output_tokens,
         temperature=spec.temperature,
-        output=output_of(spec),
+        output=spec.output(),
         run_token_budget=max(min(asked), 1) if asked else None,
         run_cost_budget=None if usd is None else pricing.nanodollars(usd),
         timeout_s=spec.timeout_s,
         metadata=dict(spec.metadata),
     )
-
-
-def output_of(spec: AgentSpec) -> StructuredOutputSpec | None:
-    """The shape of the child's answer."""
-    asked = spec.output_schema
-    if asked is None:
-        return None
-    if isinstance(asked.get("schema"), dict) and isinstance(asked.get("name"), str):
-        return StructuredOutputSpec(asked["name"], asked["schema"])
-    return StructuredOutputSpec("answer", asked)
 
 
 def as_spawned(start: SendStarted, persona: Persona | None, overridden: frozenset[str]) -> SendStarted:

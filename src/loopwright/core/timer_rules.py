@@ -1,6 +1,6 @@
 """The rules of timers: what may be armed, when one is due next, what it says.
 
-Owns: these rules, as functions of values. Must not know: clocks, stores, who reads cron expressions (`CronReader`).
+Owns: these rules, as functions of values. Must not know: clocks, stores, who reads cron expressions (`../ports/cron_reader.py`).
 Read next: `../model/timer_spec.py`, `../engine/timers.py`.
 """
 
@@ -10,13 +10,14 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..model.call_errors import SpecValidationError
 from ..model.timer_spec import Timer, TimerBody
+from ..ports.cron_reader import CronReader
 from .fencing import inside
 
 DAY_S: Final = 86_400.0
@@ -29,18 +30,6 @@ RETRY_S: Final = 30.0
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class CronReader(Protocol):
-    """Whatever reads cron expressions, for these rules."""
-
-    def problem(self, cron: str, tz: str) -> str | None:
-        """Why the expression or the zone cannot be used; None when they can."""
-        ...
-
-    def next_after(self, cron: str, tz: str, after: float) -> float | None:
-        """The first time of the expression that is later than `after` (both UTC epoch seconds); None when there is none."""
-        ...
 
 
 class TimerBounds(Struct, frozen=True, kw_only=True):
@@ -165,14 +154,14 @@ def _problems(wish: TimerWish, now: float, bounds: TimerBounds, cron: CronReader
     return problems + _of_cron(wish, cron)
 
 
-def _of_note(note: object) -> list[str]:
+def _of_note(note: Any) -> list[str]:
     if not isinstance(note, str) or not note.strip():
         return ["note must not be empty: it is what the session is told"]
     too_long = len(note.strip()) > MOST_NOTE
     return [f"note has {len(note.strip())} characters, {MOST_NOTE} are allowed"] if too_long else []
 
 
-def _of_id(timer_id: object) -> list[str]:
+def _of_id(timer_id: Any) -> list[str]:
     if timer_id is None or (isinstance(timer_id, str) and _ID.fullmatch(timer_id)):
         return []
     return [
@@ -185,7 +174,7 @@ def _of_cron(wish: TimerWish, cron: CronReader) -> list[str]:
         return ["tz counts for cron only"] if wish.tz is not None else []
     problems = ["every_s and cron exclude each other; give one of them"] if wish.every_s is not None else []
     for name, value in (("cron", wish.cron), ("tz", wish.tz)):
-        given: object = value
+        given: Any = value
         if given is not None and not (isinstance(given, str) and 0 < len(given) <= MOST_CRON):
             problems.append(f"{name} must be text of 1 to {MOST_CRON} characters")
             return problems

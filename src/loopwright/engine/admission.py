@@ -128,14 +128,14 @@ class Admission:
         async with self.turn(session_id) as actor:
             begun = await self.admitted(actor, AS_SET, begin, wait_s=wait_s)
             result = None if begun is None else await ended(begun)
-            self._parent_goes_on(actor)
+            await self._parent_goes_on(actor)
             return result
 
-    def _parent_goes_on(self, actor: Actor) -> None:
+    async def _parent_goes_on(self, actor: Actor) -> None:
         """After a run of a child that nobody waited for right here: its parent may go on."""
         state = actor.state
         if state is not None and state.facts.family is not None:
-            child_entry.parent_goes_on(self.kernel, state)
+            await child_entry.parent_goes_on(self.kernel, state)
 
     async def left_behind(self, turn: Turn, reason: str) -> Begun | None:
         """With the turn: an open send or waiting messages, to go on with; stops that came after what they were meant for are taken away."""
@@ -143,7 +143,7 @@ class Admission:
         if state.active is not None:
             if not state.active.paused:
                 return await turn.take_over(reason)
-            begun = await wakes.wake(turn) if turn.journal.inbox_waiting else None
+            begun = await wakes.wake(turn)
             return begun or results.result_of(turn.journal.state)
         items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
         if any(item.kind not in _QUIET for item in items):
@@ -246,7 +246,7 @@ class Admission:
             result = await ended(begun)
             if result.status in _UNHEARD and actor.inbox_seq > actor.inbox_seen:
                 await self._run_unheard(actor)
-            self._parent_goes_on(actor)
+            await self._parent_goes_on(actor)
             return result
 
     async def _run_unheard(self, actor: Actor) -> None:
@@ -265,6 +265,7 @@ class Admission:
             _log.warning("session %s: a follow-up waits for the next run: %s", actor.session_id, error)
 
     def turn(self, session_id: str) -> TurnOf:
+        """The session's turn, to be taken with `async with`."""
         return ACTORS.turn(self.kernel.store.identity, session_id, self.kernel.config.session_cache_size)
 
     async def admitted(

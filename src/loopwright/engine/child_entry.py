@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from ..core import result as results
 from ..core.result import StatefulResult
 from ..core.state import State
-from ..model.errors import SessionBusyError
+from ..model.errors import LoopwrightError, SessionBusyError
 from ..model.records import UserMessageAdded
+from .actor import ACTORS
 from .beside import run_beside
 from .journal import Journal
 from .kernel import Kernel
@@ -69,10 +70,18 @@ def _stop(turn: Turn, parent: Journal, reason: str) -> None:
         turn.token.cancel(reason)
 
 
-def parent_goes_on(kernel: Kernel, state: State) -> None:
-    """A child that ended or waits, and whose parent does not wait for it in this process: the parent is run beside."""
+async def parent_goes_on(kernel: Kernel, state: State) -> None:
+    """After a child ended or waits without its parent waiting for it right here: the parent hears of it, or is run beside."""
     family = state.facts.family
-    if family is None or family.spawned is None:
+    if family is None or family.spawned is None or not (state.active is None or state.active.paused):
         return
-    if state.active is None or state.active.paused:
-        run_beside(kernel, family.spawned.parent_id)
+    parent_id = family.spawned.parent_id
+    actor = ACTORS.find(kernel.store.identity, parent_id)
+    if actor is None or actor.token is None:
+        run_beside(kernel, parent_id)
+        return
+    try:
+        head = (await kernel.store.lookup(parent_id)).head
+    except LoopwrightError:
+        return  # it is gone, or the store is away; what was put into its inbox is there
+    actor.inbox_seq = max(actor.inbox_seq, head.inbox_seq)

@@ -18,7 +18,7 @@ from ..model.codec import encode
 from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..model.event_types import AgentEventType
 from ..model.family_errors import SpawnRefusedError
-from ..model.family_records import CallWaits, ChildFinished, ChildStarted, HandedOff, SessionSpawned
+from ..model.family_records import CallWaits, ChildFinished, ChildStarted, HandedOff, Lifecycle, SessionSpawned
 from ..model.messages import MessageLike, UserMessage
 from ..model.records import Effect, Outcome, Record, SessionCreated
 from ..ports.agents import ChildInfo
@@ -57,7 +57,7 @@ class CallChildren:
     async def spawn(self, spec: AgentSpec, task: MessageLike | str) -> StatefulResult:
         """Runs a child to the end of its send."""
         self._check_waiting("spawn")
-        return await self._ended_child(await self._made(spec, task, awaited=True), spec.lifecycle)
+        return await self._ended_child(await self._made(spec, task, awaited=True), spawning.lifecycle_of(spec))
 
     async def start(self, spec: AgentSpec, task: MessageLike | str) -> str:
         """Starts a child in the background."""
@@ -160,7 +160,7 @@ class CallChildren:
             call_id=self._call_id,
             child_id=child_id,
             name=spec.name,
-            lifecycle=spec.lifecycle.value,
+            lifecycle=spawning.lifecycle_of(spec) if awaited else kept(spec),
             awaited=awaited,
             account=account,
         )
@@ -189,6 +189,12 @@ class CallChildren:
             self._dropped.append(child_id)
         run.emit(AgentEventType.SUBAGENT_COMPLETED, child_id, result.status, result.rounds, result.final_text)
         return result
+
+
+def kept(spec: AgentSpec) -> Lifecycle:
+    """Of a child in the background: nobody copies its result, so it stays."""
+    asked = spawning.lifecycle_of(spec)
+    return "linked" if asked == "ephemeral" else asked
 
 
 class NewChild:
@@ -221,7 +227,7 @@ def spawned_by(
         by=by,
         input=first,
         awaited=awaited,
-        lifecycle=spec.lifecycle.value,
+        lifecycle=spawning.lifecycle_of(spec) if awaited else kept(spec),
         accounts=spawning.accounts_for(family, spawning.account_of(state)),
     )
 

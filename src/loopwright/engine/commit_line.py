@@ -14,7 +14,7 @@ from ..late import Late
 from ..model.call_errors import OnCommitError
 from ..model.records import Record
 from ..ports.settling import settled
-from ..ports.store import Op, RunInside
+from ..ports.store import Op
 
 if TYPE_CHECKING:
     from . import taking_back
@@ -49,11 +49,11 @@ class CommitLine:
             return
         await self._in_line(records, sync=False, ops=ops)
 
-    async def alone(self, records: Sequence[Record], work: RunInside | None = None) -> None:
+    async def alone(self, records: Sequence[Record], *ops: Op) -> None:
         """See `Journal.alone`."""
         while self._in_flight:
             await self.append(())
-        await self._in_line(records, sync=work is None, ops=() if work is None else (work,))
+        await self._in_line(records, sync=not ops, ops=ops)
 
     async def _in_line(self, records: Sequence[Record], *, sync: bool, ops: tuple[Op, ...] = ()) -> None:
         self._in_flight = True

@@ -3,7 +3,7 @@
 Owns: the adapter to the package. Must not know: timers.
 Five fields, as Debian's cron reads them. Where a clock is put forward, a time of day that does not exist is the first
 minute after the gap; where it is put back, a fixed time of day counts once, and one with `*` in minutes or hours goes on
-in real minutes and hours. Read next: `../core/timer_rules.py`.
+in real minutes and hours. Read next: `../ports/cron_reader.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIELDS = 5
 
 
 class CronTimes:
-    """See `core.timer_rules.CronReader`. Raises everywhere: `ImportError` naming the extra where the package is missing."""
+    """See `ports.cron_reader.CronReader`; the `ImportError` names the extra to install."""
 
     def problem(self, cron: str, tz: str) -> str | None:
         """Why the expression or the zone cannot be used."""

@@ -8,12 +8,19 @@ Read next: `timers.py`.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from ..model.errors import LoopwrightError, RetryLaterError, SessionGoneError, SessionNotFoundError
+from ..model.errors import (
+    LoopwrightError,
+    RetryLaterError,
+    SessionGoneError,
+    SessionNotFoundError,
+    StoreCorruptError,
+)
 from ..ports.store import DueTimer
 from . import timers
 from .actor import outside_of_turns
@@ -78,7 +85,7 @@ class Firings:
                 continue
             work = self._fire(timer)
             self._under_way[key] = asyncio.get_running_loop().create_task(work, context=outside_of_turns())
-            self._under_way[key].add_done_callback(lambda task, timer=timer: self._done(timer, task))
+            self._under_way[key].add_done_callback(functools.partial(self._done, timer))
             started += 1
         return started
 
@@ -102,7 +109,8 @@ class Firings:
             self._leave_alone(timer, 1.0)
             return
         except LoopwrightError as error:
-            _log.warning("timer %s of session %s cannot be fired: %s", timer.timer_id, timer.session_id, error)
+            what = "read" if isinstance(error, StoreCorruptError) else "fired"
+            _log.warning("timer %s of session %s cannot be %s: %s", timer.timer_id, timer.session_id, what, error)
             self._leave_alone(timer)
             return
         if fired is None:  # should it still be there, it is not asked about again and again

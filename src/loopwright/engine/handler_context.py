@@ -7,7 +7,7 @@ Read next: `tool_call.py`.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..core.state import OpenCall
 from ..late import Late
@@ -23,13 +23,19 @@ if TYPE_CHECKING:
     from ..model.family_records import CallWaits
     from ..ports.history import SessionHistory
     from ..ports.note_book import NoteBook, TodoList
-    from . import children, past_sends, session_lists
+    from ..ports.timer_book import TimerBook
+    from . import children, past_sends, session_lists, timer_draft
     from .children import CallChildren
     from .session_lists import Draft, Written
+    from .timer_draft import TimerDraft
 else:
     children = Late("loopwright.engine.children")
     past_sends = Late("loopwright.engine.past_sends")
     session_lists = Late("loopwright.engine.session_lists")
+    timer_draft = Late("loopwright.engine.timer_draft")
+
+Left: TypeAlias = "tuple[tuple[OnCommit, ...], tuple[Written, ...], TimerDraft | None]"
+"""What a handler wants done with its result: work in the commit, records, timers."""
 
 
 class CallMustWait(BaseException):
@@ -50,6 +56,7 @@ class HandlerContext:
         "_effect",
         "_is_over",
         "_run",
+        "_timers",
         "_token",
         "_works",
         "call_id",
@@ -68,6 +75,7 @@ class HandlerContext:
         self._is_over = False
         self._draft: Draft | None = None
         self._call = call
+        self._timers: TimerDraft | None = None
         self._children: CallChildren | None = None
         self.session_id = run.session_id
         self.call_id = call.call.id
@@ -116,6 +124,13 @@ class HandlerContext:
         """The session's todo list; likewise."""
         return self._drafted().todo
 
+    @property
+    def timers(self) -> TimerBook:
+        """The session's timers; what is armed or cancelled is stored with the result."""
+        if self._timers is None:
+            self._timers = timer_draft.TimerDraft(self._run)
+        return self._timers
+
     def _drafted(self) -> Draft:
         if self._draft is None:
             self._draft = session_lists.Draft(self._run)
@@ -144,11 +159,14 @@ class HandlerContext:
         self._is_over = True
         return self._works
 
-    def written(self) -> tuple[Written, ...]:
-        """What it wrote to notes and the todo list, to be stored with its result."""
-        return () if self._draft is None else self._draft.close()
+    def left(self) -> Left:
+        """The same, with what it wrote to lists and did to timers: all to be stored with its result."""
+        timed = self._timers if self._timers is not None and self._timers.close() else None
+        return self.leave(), () if self._draft is None else self._draft.close(), timed
 
     def drop(self) -> None:
         """What it wrote is stored, or will never be."""
         if self._draft is not None:
             self._draft.drop()
+        if self._timers is not None:
+            self._timers.drop()

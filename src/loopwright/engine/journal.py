@@ -53,7 +53,6 @@ from ..ports.store import (
     InboxItem,
     Lease,
     Op,
-    RunInside,
     Status,
     Store,
     StoredRecord,
@@ -257,12 +256,13 @@ class Journal:
         """Like `commit`, for results that finish while another commit of this session is under way: they go together."""
         await self._in_line().append(records, ops)
 
-    async def alone(self, records: Sequence[Record], work: RunInside | None = None) -> None:
-        """A commit of its own while others of this session may be under way, in its place in line: synced, or with `work`.
+    async def alone(self, records: Sequence[Record], *ops: Op) -> None:
+        """A commit of its own while others of this session may be under way, in its place in line: synced, or with `ops`.
 
-        Raises `OnCommitError` when the work failed: nothing was written, the state is as before and the run can go on.
+        Raises `OnCommitError` when the work of a `RunInside` failed: nothing was written, the state is as before and the
+        run can go on.
         """
-        await self._in_line().alone(records, work)
+        await self._in_line().alone(records, *ops)
 
     def _in_line(self) -> CommitLine:
         if self._line is None:
@@ -288,8 +288,7 @@ class Journal:
                 elif (spent := getattr(record, "usage", None)) is not None:
                     usage = spent if usage is NO_USAGE else usage + spent
                 elif type(record) is SendFinished and (parts := self.kernel.context) is not None and parts.memory:
-                    if state.facts.family is None or state.facts.family.spawned is None:  # children have no memory
-                        self._ended.append(memory_recall.snapshot_of(state))
+                    self._ended += memory_recall.snapshots_of(state)
         except BaseException:
             self.actor.forget()
             raise

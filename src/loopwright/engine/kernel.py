@@ -76,8 +76,6 @@ class Kernel(Struct, kw_only=True):
     """The entrances of this loop; a run needs them for its children."""
     left_on_close: dict[str, Turn] = msgspec.field(default_factory=lambda: {})
     """Runs beside those that somebody waits for, by session."""
-    closing: bool = False
-    """No work beside the runs begins any more."""
     background: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])
     """Work beside the runs: folds, and what memory is told."""
     timer_service: TimerService | None = None

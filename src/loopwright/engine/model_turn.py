@@ -97,7 +97,10 @@ class ModelTurn:
         asked = request
         if run.state.has_parts or edited:  # a hook may have put parts in
             request = await run.attachments.filled(request)
-        if run.kernel.prices is None or not (has_cost_budget(run.kernel.config) or run.send.start.run_cost_budget):
+        family = run.state.facts.family
+        shared = family is not None and bool(family.accounts)
+        own = has_cost_budget(run.kernel.config) or run.send.start.run_cost_budget
+        if run.kernel.prices is None or not (own or shared):
             return await self._asked(asked, request)
         return await money.within_budgets(run, request, functools.partial(self._asked, asked, request))
 
@@ -154,7 +157,7 @@ class ModelTurn:
             tool_choice="none" if self.step.wrap_up else "auto",
             model=send.model,
             max_output_tokens=send.max_output_tokens,
-            temperature=config.temperature,
+            temperature=config.temperature if state.facts.family is None else run.temperature,
             response_format=send.output,
             cache_key=run.session_id,
         )

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ..core import result as results
     from ..core.result import StatefulResult
     from ..ports import hook
-    from . import children, counting, folding, tool_batch, wakes
+    from . import children, counting, epochs, folding, tool_batch, wakes
 else:
     calls = Late("loopwright.core.calls")
     results = Late("loopwright.core.result")
@@ -62,6 +62,7 @@ else:
     prompts = Late("loopwright.prompts")
     children = Late("loopwright.engine.children")
     counting = Late("loopwright.engine.counting")
+    epochs = Late("loopwright.engine.epochs")
     folding = Late("loopwright.engine.folding")
     tool_batch = Late("loopwright.engine.tool_batch")
     wakes = Late("loopwright.engine.wakes")
@@ -191,6 +192,10 @@ class Run:
     async def _call_model(self, step: CallModel, limits: Limits) -> None:
         context, hooks = self.context, self.kernel.hooks
         context.round = step.round
+        if (family := context.state.facts.family) is not None and family.handed:
+            if records := await epochs.started(self.kernel, context.state, context.send.start, context.tools):
+                await self.journal.commit(records)
+            context.narrow()
         turn, budget = ModelTurn(context, step), context.send.start.context_budget_tokens
         if budget is not None and await counting.too_long(context, budget, turn.request):
             return

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from . import attachments, wakes
     from .attachments import Attachments
     from .session_lists import Draft, Written
+    from .timer_draft import TimerDraft
 else:
     windows = Late("loopwright.core.window")
     hook = Late("loopwright.ports.hook")
@@ -53,6 +54,7 @@ class RunContext:
         "model_place",
         "recalled",
         "round",
+        "timer_drafts",
         "token",
         "tools",
     )
@@ -69,10 +71,16 @@ class RunContext:
         """What memory says to this send; None before it was asked."""
         self.drafted: list[tuple[Draft, Written]] = []
         """What calls wrote to notes and the todo list and is not stored yet, in the order of writing."""
+        self.timer_drafts: tuple[TimerDraft, ...] = ()
+        """What calls armed and cancelled and is not stored yet."""
+        self.narrow()
+        self._attachments: Attachments | None = None
+
+    def narrow(self) -> None:
+        """Takes the tools that the send may use from its facts: a hand-off changes them."""
         names = self.send.start.tools
         self.allowed: frozenset[str] | None = None if names is None else frozenset(names)
         self._specs: tuple[ToolSpec, ...] | None = None
-        self._attachments: Attachments | None = None
 
     @property
     def session_id(self) -> str:
@@ -144,6 +152,13 @@ class RunContext:
         family = self.state.facts.family
         spawned = None if family is None else family.spawned
         return (self.kernel.config.agent_name,) if spawned is None else spawned.agents
+
+    @property
+    def temperature(self) -> float | None:
+        """What the session's persona asks for, else the loop's."""
+        family = self.state.facts.family
+        own = None if family is None or family.persona is None else family.persona.temperature
+        return self.kernel.config.temperature if own is None else own
 
     def emit(self, kind: AgentEventType, *args: object) -> None:
         """Publishes an event of this run."""

@@ -102,8 +102,10 @@ class _Shot:
         item = InboxItem(wake_id(self.timer.timer_id, self.due_at), kind, self._said(text, now), now)
         next_at, ops = self._fired(now)
         kernel.ambient.reach("inbox.before")
-        queued = await kernel.store.enqueue(self.timer.session_id, item, ops)
+        queued, cancelled = await settled(kernel.store.enqueue(self.timer.session_id, item, ops))
         kernel.ambient.reach("inbox.after")
+        if cancelled is not None:
+            raise cancelled
         if queued.duplicate:
             # It was somebody else, who took the timer away; or it fired for this time before and was armed for it anew.
             await self._change(ops)
@@ -149,7 +151,7 @@ class _Shot:
         at = self.kernel.ambient.now() + timer_rules.RETRY_S
         return await self._instead("error", at, (self._put(at),), why=why)
 
-    async def _postponed(self, wait_s: object) -> Firing | None:
+    async def _postponed(self, wait_s: Any) -> Firing | None:
         usable = isinstance(wait_s, int | float) and not isinstance(wait_s, bool)
         if not (usable and 0 <= wait_s <= timer_rules.FOR_HOSTS.most_s):
             raise ConfigError(f"postpone_s must be 0 to {timer_rules.FOR_HOSTS.most_s:.0f} seconds, not {wait_s!r:.50}")

@@ -40,7 +40,7 @@ from ..ports.tool import (
 )
 from ..ports.transaction_work import OnCommit
 from ..prompts import prompt
-from .handler_context import CallMustWait, HandlerContext
+from .handler_context import CallMustWait, HandlerContext, Left
 from .leaving import LEAVING, refused
 from .outputs import kept_data, within_limit
 from .running import RunContext
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
     from ..model.family_records import CallWaits, WaitsOn
     from . import session_lists, wakes
     from .children import CallChildren
-    from .session_lists import Written
 else:
     unseen = Late("loopwright.core.unseen")
     waking = Late("loopwright.core.waking")
     wakes = Late("loopwright.engine.wakes")
     family_records = Late("loopwright.model.family_records")
     session_lists = Late("loopwright.engine.session_lists")
+    arming = Late("loopwright.engine.arming")
 
 
 class ToolRun:
@@ -179,7 +179,7 @@ class ToolRun:
         assert self.tool is not None
         problem = None
         if wrote:
-            problem = "wrote to notes, the todo list or on_commit; what it writes goes with a result"
+            problem = "wrote to notes, the todo list, timers or on_commit; that goes with a result"
         elif self.tool.effect == "once":
             problem = "is declared once, and its handler would have to run again; declare it pure or idempotent"
         elif needed.until is None and needed.signal is None:
@@ -201,6 +201,8 @@ class ToolRun:
         if len(records) > 1:
             ops = ()  # a kept signal: it goes on at once
         await run.journal.append([*self._riders(), *records], ops)
+        if ops and waits.until is not None:
+            arming.announce(run.kernel, run.session_id, wakes.timer_id(waits.call_id), waits.until)
         run.emit(AgentEventType.CALL_WAITS, waits.call_id, waits.on, waits.child_id, waits.until, waits.signal)
 
     async def _execute(self) -> None:
@@ -233,11 +235,11 @@ class ToolRun:
                 if await self._failed(error, last=last):
                     return None
                 continue
-            works, written = context.leave(), context.written()
+            left = context.left()
             self.spawned = context.spawned
             if isinstance(raced, Won):
                 try:
-                    return await self._returned(raced.value, works, written)
+                    return await self._returned(raced.value, left)
                 finally:
                     context.drop()
             context.drop()
@@ -260,16 +262,17 @@ class ToolRun:
         except LEAVING as leaving:
             raise refused(leaving, "the handler", task) from leaving
 
-    async def _returned(self, value: Any, works: tuple[OnCommit, ...] = (), written: tuple[Written, ...] = ()) -> None:
+    async def _returned(self, value: Any, left: Left = ((), (), None)) -> None:
+        works, written, timed = left
         if isinstance(value, InputNeeded):
-            if works or written:
-                what = "used on_commit" if works else "wrote to notes or the todo list"
+            if works or written or timed:
+                what = "used on_commit" if works else "wrote to notes, the todo list or timers"
                 both = UsageError(f"{self.name} asked a person and {what}; it can have only one of them")
                 await self._failed(both, last=True)
                 return None
             return await self.ask(value)
         if isinstance(value, WaitNeeded):
-            return await self._wait_for(value, bool(works or written))
+            return await self._wait_for(value, bool(works or written or timed))
         if isinstance(value, CallMustWait):
             return await self._wait(value.waits)
         status: ResultStatus = "finished"
@@ -282,12 +285,15 @@ class ToolRun:
             content, is_whole = unseen.usable(content)
             status = status if is_whole else "failed"
         try:
-            await self.answer(status, content, data=data, also=written, works=works)
+            ops = () if timed is None else timed.close()
+            await self.answer(status, content, data=data, also=written, works=works, ops=ops)
         except OnCommitError as error:
             await self._failed(error, last=True)
         else:
             if written:
                 session_lists.announce(self.run_context, written)
+            if timed is not None:
+                timed.announce()
         return None
 
     async def _failed(self, error: Exception, *, last: bool) -> bool:
@@ -369,8 +375,9 @@ class ToolRun:
         data: Any = None,
         also: Sequence[Record] = (),
         works: tuple[OnCommit, ...] = (),
+        ops: tuple[Op, ...] = (),
     ) -> None:
-        """Makes the result durable, cut to its limit, after the hooks saw it.
+        """Makes the result durable, cut to its limit and with `ops` in its commit, after the hooks saw it.
 
         Raises `OnCommitError` when `works` failed: the call is as open as before.
         """
@@ -405,12 +412,12 @@ class ToolRun:
             key=self.key,
             artifact_id=artifact_id,
         )
-        records, ops = [*self._riders(), *also, finished], ()
+        records: list[Record] = [*self._riders(), *also, finished]
         if self.spawned is not None:
-            riders, ops = self.spawned.riders()
-            records = [*riders, *records]
+            riders, dropped = self.spawned.riders()
+            records, ops = [*riders, *records], (*ops, *dropped)
         if works:
-            await run.journal.alone(records, RunInside(self.call.call.id, works))
+            await run.journal.alone(records, RunInside(self.call.call.id, works), *ops)
         else:
             await run.journal.append(records, ops)
         if self.spawned is not None:

@@ -29,27 +29,26 @@ from ..model.errors import (
     SessionLeftError,
     SessionMovedError,
     SessionNotFoundError,
-    StoreCorruptError,
     StoreFullError,
     StoreUnavailableError,
 )
 from ..ports.cancellation import CancellationToken
-from ..ports.store import ClaimQuery, DueTimer, Head
+from ..ports.store import ClaimQuery, Head
 from ..ports.wake_source import WakeSource
-from . import handback, timers
+from . import handback
 from .actor import ACTORS
 from .admission import Admission
+from .firing import Firings
 from .kernel import Kernel
 from .set_aside import SetAside
 from .stop_signals import stop_signals
+from .timers import Firing
 from .turn import Turn
 
 _log = logging.getLogger("loopwright.worker")
 
 LEAVE_S = 5.0
 """Longest wait for runs that were told to leave, and then for their leases to be given back."""
-
-TIMERS_REMEMBERED = 1000
 
 
 class SessionNews(Struct, frozen=True, kw_only=True):
@@ -72,7 +71,7 @@ class WorkDone(Struct, frozen=True, kw_only=True):
     left: int = 0
     """Runs that were left in the middle, and sessions that could not be run here."""
     timers: int = 0
-    """Due timers that this worker delivered."""
+    """Due timers whose items this worker delivered."""
 
 
 class WorkerOrder(Struct, frozen=True, kw_only=True):
@@ -97,10 +96,10 @@ async def serve(kernel: Kernel, admission: Admission, order: WorkerOrder, stop: 
 class Work:
     """One session that this worker tries to run."""
 
-    __slots__ = ("_leaving", "_turn", "head", "on_taken", "taken")
+    __slots__ = ("_leaving", "_turn", "on_taken", "session_id", "taken")
 
-    def __init__(self, head: Head, on_taken: Callable[[], None]) -> None:
-        self.head = head
+    def __init__(self, session_id: str, on_taken: Callable[[], None]) -> None:
+        self.session_id = session_id
         self.on_taken = on_taken
         self.taken = False
         self._turn: Turn | None = None
@@ -133,7 +132,7 @@ class WorkerLoop:
         self._stop = stop
         self._running: dict[str, tuple[Work, asyncio.Task[None]]] = {}
         self._aside = SetAside()
-        self._fired = SetAside(remembered=TIMERS_REMEMBERED)
+        self._firings = Firings(kernel, self._fired, set_aside_s=order.settings.set_aside_s)
         self._pause_s = order.settings.poll_min_s
         self._away_since: float | None = None
         """When the store was first missed, by the monotonic clock."""
@@ -144,6 +143,7 @@ class WorkerLoop:
         """Works until it is told to stop, drains, leaves the rest; at the end nothing of it runs any more."""
         told = asyncio.ensure_future(self._stop.wait())
         hurried = asyncio.ensure_future(self.hurry.wait())
+        self._firings.open()
         try:
             await self._work(told)
             await self._drain(hurried)
@@ -164,12 +164,13 @@ class WorkerLoop:
                 if self._goes_on():
                     raise
                 return  # the store may be closed by whoever stops us
-            if self._order.once and not found and not self._running:
+            if self._order.once and not found and not self._running and not self._firings.tasks:
                 return
             self._pause_s = settings.poll_min_s if found else min(self._pause_s * 2, settings.poll_max_s)
             full = len(self._running) >= settings.max_sessions
-            if self._running and (full or self._order.once):
-                await self._wait(settings.poll_max_s, told, *self._tasks())
+            firings = self._firings.tasks
+            if (self._running and full) or (self._order.once and (self._running or firings)):
+                await self._wait(settings.poll_max_s, told, *self._tasks(), *firings)
                 self._pause_s = settings.poll_min_s
             await self._wait(self._pause_s, told)
 
@@ -184,16 +185,20 @@ class WorkerLoop:
             max_format=CURRENT_FORMAT,
             now=kernel.ambient.now(),
             # Those that are running here or left alone must not hide the others, and workers should not all try the same.
-            limit=settings.max_sessions * 2 + len(self._aside) + len(self._fired),
+            limit=settings.max_sessions * 2 + len(self._aside) + len(self._firings),
         )
         try:
             found = await kernel.store.claim(query)
-            fired = [await self._fire(timer) for timer in found.timers]
         except RetryLaterError as error:
             self._away(error)
             return False
-        self._back()
-        return self._start(found.interrupted) or any(fired)
+        if self._firings.missed is not None:
+            missed, self._firings.missed = self._firings.missed, None
+            self._away(missed)
+        else:
+            self._back()
+        firings = self._firings.offer(found.timers) > 0
+        return self._start(found.interrupted) or firings
 
     def _start(self, heads: Iterable[Head]) -> bool:
         """Starts as many as there is room for, by chance among the oldest."""
@@ -202,8 +207,8 @@ class WorkerLoop:
         room = self._order.settings.max_sessions - len(self._running)
         chosen = sorted(free, key=lambda _: self.kernel.ambient.random())[: max(room, 0)]
         for head in chosen:
-            work = Work(head, functools.partial(self._tell, "taken", head.session_id))
-            task = asyncio.get_running_loop().create_task(self._run(work))
+            work = Work(head.session_id, functools.partial(self._tell, "taken", head.session_id))
+            task = asyncio.get_running_loop().create_task(self._run(work, head))
             self._running[head.session_id] = work, task
             task.add_done_callback(self._done)
         return bool(chosen)
@@ -213,8 +218,8 @@ class WorkerLoop:
         actor = ACTORS.find(self.kernel.store.identity, session_id)
         return session_id in self._running or (actor is not None and actor.busy)
 
-    async def _run(self, work: Work) -> None:
-        sid = work.head.session_id
+    async def _run(self, work: Work, head: Head) -> None:
+        sid = work.session_id
         try:
             if self._order.accepts is not None and not await self._order.accepts(sid):
                 self._put_aside(sid)
@@ -222,7 +227,9 @@ class WorkerLoop:
                 return
             result = await self._admission.recover(sid, wait_s=0.0, taken=work.take)
             if result is not None and (work.taken or result.status == "failed"):
-                await self._heard(work, result)
+                await self._heard(work, head, result)
+            elif result is not None:  # it waits for a person: what reached it is taken when that person answered
+                self._put_aside(sid)
         except (
             SessionBusyError,
             SessionMovedError,
@@ -242,38 +249,23 @@ class WorkerLoop:
             self._put_aside(sid)
             self._tell("left", sid, error=error)
 
-    async def _heard(self, work: Work, result: StatefulResult) -> None:
+    async def _heard(self, work: Work, head: Head, result: StatefulResult) -> None:
         """A run came to its end. One that failed before it took what it was started for would be found for ever."""
-        sid = work.head.session_id
+        sid = work.session_id
         if not work.taken:  # poisoned: it ended instead of being run
             self._tell("taken", sid)
         self._tell("ended", sid, result=result)
-        if result.ok or work.head.status != "idle":
+        if result.ok or head.status != "idle":
             self._aside.forget(sid)
             return
         waiting = (await self.kernel.store.lookup(sid)).waiting
-        if any(item.seq <= work.head.inbox_seq for item in waiting):
+        if any(item.seq <= head.inbox_seq for item in waiting):
             _log.warning("session %s failed before it took its inbox: %s", sid, result.error_message)
             self._put_aside(sid)
 
-    async def _fire(self, timer: DueTimer) -> bool:
-        """Delivers a due timer; True when it was this worker that did."""
-        name, now = f"{timer.session_id}:{timers.wake_id(timer)}", self.kernel.ambient.monotonic()
-        if self._fired.holds(name, now=now):
-            return False
-        try:
-            queued = await timers.fire(self.kernel, timer)
-        except (SessionGoneError, SessionNotFoundError):
-            return False
-        except StoreCorruptError as error:
-            _log.warning("timer %s of session %s cannot be read: %s", timer.timer_id, timer.session_id, error)
-            self._fired.put(name, now=now, first_s=self._order.settings.set_aside_s)
-            return False
-        if queued.duplicate:  # somebody else was first; if it is still there, it is not asked about again and again
-            self._fired.put(name, now=now, first_s=self._order.settings.set_aside_s)
-            return False
-        self._counts["timers"] += 1
-        return True
+    def _fired(self, firing: Firing) -> None:
+        if firing.outcome in ("delivered", "queued"):
+            self._counts["timers"] += 1
 
     # --- how it goes ------------------------------------------------------------------------------------------------
 
@@ -371,6 +363,7 @@ class WorkerLoop:
 
     async def _leave(self) -> None:
         """Leaves what still runs as it is, with its lease given back, so that others go on at once."""
+        await self._firings.close(LEAVE_S)
         for work, _ in self._running.values():
             work.leave("this worker stops; another one goes on")
         if tasks := self._tasks():

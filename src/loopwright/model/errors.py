@@ -20,6 +20,7 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   ├── SpecValidationError          spec.invalid   (calls)
     │   │   ├── AgentSpecError           spec.agent   (family)
     │   │   └── WorkflowSpecError        spec.workflow   (family)
+    │   ├── SpawnRefusedError            spawn.refused   (family)
     │   ├── NotesFullError               notes.full   (calls)
     │   ├── BoardFullError               board.full   (family)
     │   ├── BoardEntryError              board.entry   (family)

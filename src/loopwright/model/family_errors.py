@@ -37,6 +37,14 @@ class WorkflowSpecError(SpecValidationError):
         super().__init__("workflow spec", [str(one) for one in problems])
 
 
+class SpawnRefusedError(UsageError):
+    """An agent cannot be started, or it is none of this session's; nothing was started."""
+
+    code = "spawn.refused"
+
+    def __init__(self, session_id: str, why: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"session {session_id!r}: {why}")
 class BoardFullError(UsageError):
     """A board holds as many entries as its policy allows; nothing was stored."""
 

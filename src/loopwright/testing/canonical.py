@@ -57,6 +57,8 @@ _OF_A_RESULT = (NoteWritten, TodoWritten)
 _NOTE = re.compile(r"\bn[0-9a-f]{6,64}\b")
 _ARTIFACT = re.compile(r"art_[0-9a-f]{32}")
 _LABEL = re.compile(r"#(\d+)")
+_WAKEUP = re.compile(r"\bt[0-9a-f]{10}\b")
+_STAMP = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _FIELDS = frozenset(
     {
         "kind",
@@ -81,7 +83,8 @@ def canonical(records: Iterable[Record | StoredRecord]) -> list[str]:
 
     Dropped: ids, times, keys, usage, money, token counts, failed attempts and folds, notes of recovery, checkpoints, links.
     Calls are named `1.0` (first reply with calls, first call in it), artifacts `artifact-1`, sends in folds and projections
-    `send-1`, notes whose id is made from a key `note-1.0`. The records of a batch stand in call order, pauses behind them.
+    `send-1`, notes whose id is made from a key `note-1.0`, wakeups `wakeup-1`; times in texts of timers are left out. The
+    records of a batch stand in call order, pauses behind them.
     """
     reading = _Reading()
     for count, given in enumerate(records):
@@ -105,6 +108,7 @@ class _Reading:
         self._questions: dict[str, str] = {}
         self._artifacts: dict[str, str] = {}
         self._notes: dict[str, str] = {}
+        self._wakeups: dict[str, str] = {}
         self._riding: list[NoteWritten | TodoWritten] = []
         self._batch: list[tuple[int, str]] = []
         self._behind: list[str] = []
@@ -191,7 +195,11 @@ class _Reading:
         text = _NOTE.sub(lambda found: self._notes.get(found[0], found[0]), text) if self._notes else text
         if isinstance(record, FoldMade | SendProjected):
             text = _LABEL.sub(lambda found: self._sends.get(int(found[1]), found[0]), text)
+        text = _STAMP.sub("(time)", _WAKEUP.sub(self._wakeup, text)) if "timer" in text or "wakeup" in text else text
         return f"{kind}{call} {_ARTIFACT.sub(self._artifact, text)}"
+
+    def _wakeup(self, found: re.Match[str]) -> str:
+        return self._wakeups.setdefault(found[0], f"wakeup-{len(self._wakeups) + 1}")
 
     def _artifact(self, found: re.Match[str]) -> str:
         return self._artifacts.setdefault(found[0], f"artifact-{len(self._artifacts) + 1}")

@@ -1,6 +1,6 @@
 """A tool context without a run, for tests of tool handlers.
 
-Owns: `FakeToolContext`, and the notes and todo list that it has. Must not know: the engine.
+Owns: `FakeToolContext`, and the notes, todo list and timers that it has. Must not know: runs.
 Read next: `ports/tool.py` (what a context promises).
 """
 
@@ -12,11 +12,15 @@ from typing import Any
 from ..core.note_rules import NoteChange, with_change
 from ..core.recall_rules import RecallSearch
 from ..core.text_ranges import encoded, slice_of
+from ..core.timer_rules import shown_timer
+from ..engine.cron import CronTimes
 from ..model.call_errors import ToolFailure
 from ..model.notes import Note, NotesPolicy, TodoItem
+from ..model.timer_spec import Timer, TimerBody
+from ..ports.agents import Agents
 from ..ports.cancellation import CancellationToken
 from ..ports.history import HistoryPiece
-from ..ports.tool import OutputSlice
+from ..ports.tool import OutputSlice, Woken
 from ..ports.transaction_work import OnCommit, TransactionCursor
 
 
@@ -51,6 +55,31 @@ class FakeTodoList:
         self._items = items
 
 
+class FakeTimerBook:
+    """Timers in memory, which never fire. `at` is its clock; cron expressions are read as in a run (extra `cron`)."""
+
+    def __init__(self) -> None:
+        self.at = 1_800_000_000.0
+        self.cron = CronTimes()
+        self._armed: dict[str, Timer] = {}
+
+    def now(self) -> float:
+        """`at`."""
+        return self.at
+
+    async def armed(self) -> Sequence[Timer]:
+        """What was armed and not cancelled, by due time."""
+        return sorted(self._armed.values(), key=lambda timer: (timer.due_at, timer.id))
+
+    def arm(self, timer_id: str, due_at: float, body: TimerBody) -> None:
+        """Arms it at once, whatever the bounds say: the tool keeps them."""
+        self._armed[timer_id] = shown_timer("sess_test", timer_id, due_at, body)
+
+    def cancel(self, timer_id: str) -> None:
+        """Takes it away at once."""
+        self._armed.pop(timer_id, None)
+
+
 class FakeHistory:
     """Pieces in memory, all of which can be found."""
 
@@ -80,7 +109,7 @@ class FakeHistory:
 class FakeToolContext:
     """Everything a handler can ask of a `ToolContext`, with plain values.
 
-    `outputs` are the stored outputs that `read_output` serves, by id; `notes` and `todo` begin empty. `history` is
+    `outputs` are the stored outputs that `read_output` serves, by id; `notes`, `todo` and `timers` begin empty. `history` is
     what can be recalled. Cancel `cancellation` to stop the handler under test.
     """
 
@@ -104,9 +133,16 @@ class FakeToolContext:
         self.scratch: dict[str, Any] = {}
         self.notes = FakeNoteBook()
         self.todo = FakeTodoList()
+        self.timers = FakeTimerBook()
         self.history = FakeHistory(history)
+        self.woken: Woken | None = None
         self._outputs = dict(outputs or {})
         self._works: list[OnCommit] = []
+
+    @property
+    def agents(self) -> Agents:
+        """Raises: `ToolFailure`: children need a loop."""
+        raise ToolFailure("agents need a running session; test this tool with a StatefulAgentLoop on memory:")
 
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
         """A part of an output given at construction. Raises: `ToolFailure` for an unknown id."""

@@ -28,6 +28,7 @@ from .read_output import read_output_tool
 from .recall import recall_folded_tool, recall_send_tool
 from .registry import ToolRegistry
 from .shell import bash_tool
+from .timers import cancel_wakeup_tool, current_time_tool, list_wakeups_tool, schedule_wakeup_tool
 from .todo import todo_tool
 from .workspace import Workspace
 from .write_file import write_file_tool
@@ -48,7 +49,8 @@ _CORE = (
     "read_output",
     "request_user_input",
 )
-_FULL = (*_CORE, "note", "todo", RECALL_SEND, RECALL_FOLDED)
+_WAKEUPS = ("schedule_wakeup", "list_wakeups", "cancel_wakeup", "current_time")
+_FULL = (*_CORE, "note", "todo", *_WAKEUPS, RECALL_SEND, RECALL_FOLDED)
 _KNOWN = (*_FULL, "load_skill")
 PRESETS: Mapping[str, tuple[str, ...]] = {"core": _CORE, "explore": _EXPLORE, "full": _FULL}
 """Tools of each preset in the order in which a model sees them. `explore` changes nothing: it has no shell and no writer."""
@@ -66,6 +68,10 @@ _ANYWHERE: Mapping[str, Callable[[], ToolDefinition]] = {
     "request_user_input": request_user_input_tool,
     "note": note_tool,
     "todo": todo_tool,
+    "schedule_wakeup": schedule_wakeup_tool,
+    "list_wakeups": list_wakeups_tool,
+    "cancel_wakeup": cancel_wakeup_tool,
+    "current_time": current_time_tool,
     RECALL_SEND: recall_send_tool,
     RECALL_FOLDED: recall_folded_tool,
 }

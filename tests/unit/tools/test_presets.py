@@ -59,12 +59,16 @@ def test_skills_of_a_wrong_kind_are_refused_with_what_is_wanted(tmp_path: Path, 
         create_default_tool_registry(workspace=tmp_path, skills=skills)
 
 
-def test_notes_and_the_todo_list_are_in_the_full_preset_and_skills_come_with_a_library(tmp_path: Path) -> None:
+def test_notes_the_todo_list_and_wakeups_are_in_the_full_preset_and_skills_come_with_a_library(tmp_path: Path) -> None:
     core = create_default_tool_registry("core", workspace=tmp_path).names()
     assert create_default_tool_registry("full", workspace=tmp_path).names() == (
         *core,
         "note",
         "todo",
+        "schedule_wakeup",
+        "list_wakeups",
+        "cancel_wakeup",
+        "current_time",
         "recall_send",
         "recall_folded",
     )
