@@ -19,7 +19,7 @@ async def agent(store: SessionStore, name: str, script: list[object]) -> None:
 
 
 async def main() -> None:
-    store = open_store("boards.db")
+    store = open_store("memory:")  # any DSN: processes on one database share its boards
     task = {"action": "post", "kind": "task", "text": "check the links"}
     await agent(store, "checker", [calls(("board_write", task)), "I take the links."])
     await agent(store, "reader", [calls(("board_read", {})), "Somebody checks the links already."])

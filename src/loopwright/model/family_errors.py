@@ -45,6 +45,8 @@ class SpawnRefusedError(UsageError):
     def __init__(self, session_id: str, why: str) -> None:
         self.session_id = session_id
         super().__init__(f"session {session_id!r}: {why}")
+
+
 class BoardFullError(UsageError):
     """A board holds as many entries as its policy allows; nothing was stored."""
 
