@@ -362,9 +362,7 @@ class SessionTooNewError(StoreError):
         self.session_id = session_id
         self.needed = needed
         self.known = known
-        super().__init__(
-            f"session {session_id!r} needs record format {needed}, this version reads up to {known}; upgrade loopwright"
-        )
+        super().__init__(f"session {session_id!r} needs format {needed}, this is for up to {known}; upgrade loopwright")
 
 
 class LLMError(LoopwrightError):
