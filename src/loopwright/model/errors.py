@@ -282,9 +282,8 @@ class BudgetRefusedError(RetryLaterError):
         """False for the budgets of one send (key `run`) and one session (`session`)."""
         there = f"{_usd(spent)} spent" + (f" and {_usd(held)} held" if held else "")
         there += f" of {_usd(limit)}: {_usd(self.left)} are left and {_usd(asked)} were asked for"
-        if shared:
-            todo = f"{'wait until what is held was settled, or ' if held else ''}raise the limit"
-        else:
+        todo = f"{'wait until what is held was settled, or ' if held else ''}raise the limit"
+        if not shared:
             todo = f"raise the limit or start another {'send' if key == 'run' else 'session'}"
         done = "no call was made; what was said before stays stored"
         super().__init__(f"budget {key!r} has {there}; {done}; {todo}, or set a lower max_output_tokens")
