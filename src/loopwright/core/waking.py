@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..model.family_records import CallWaits, CallWoken, ChildFinished, SignalReceived, SignalTaken
 from ..model.records import Record
-from ..model.wakes import Signal, Wake
+from ..model.wake_bodies import Signal, Wake
 from .state import OpenCall, State
 
 

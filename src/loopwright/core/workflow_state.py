@@ -14,7 +14,7 @@ import msgspec
 from ..model.family_records import SignalReceived, SignalTaken
 from ..model.messages import ToolCall
 from ..model.records import Record, ToolFinished
-from ..model.wakes import Signal, Wake
+from ..model.wake_bodies import Signal, Wake
 from ..model.workflow_records import (
     NodeDecided,
     StepFinished,

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
+from msgspec import Struct
 
 from ..model.agent_spec import MAX_PROMPT_CHARS
 from ..model.family_errors import RenderedTooLargeError
@@ -44,7 +45,7 @@ Lookup: TypeAlias = Callable[[Path], object]
 a key that its output does not have, give a `NoOutput`: what comes after must see that, and not an empty text."""
 
 
-class NoOutput(NamedTuple):
+class NoOutput(Struct, frozen=True):
     """What stands in for the output of a step that has none."""
 
     node: str
@@ -142,7 +143,8 @@ def with_outputs(text: str, outputs: Sequence[tuple[str, object]], *, limit: int
 
 def text_of(value: object) -> str:
     """A value as it stands in a text: text itself, other values as JSON."""
-    return value if isinstance(value, str) else _JSON.encode(_plain(value)).decode()
+    plain = _plain(value)
+    return plain if isinstance(plain, str) else _JSON.encode(plain).decode()
 
 
 _JSON = msgspec.json.Encoder()

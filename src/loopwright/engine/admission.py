@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ..core import result as results
     from ..core.result import FollowUpQueued, StatefulResult
     from . import child_entry, epochs, wakes
+    from .running import RunContext
 else:
     spawning = Late("loopwright.core.spawning")
     child_entry = Late("loopwright.engine.child_entry")
@@ -80,7 +81,7 @@ class Admission:
         async def begin(turn: Turn) -> Begun:
             if options.send_id is not None and (known := await self._known(turn, options.send_id)) is not None:
                 return known
-            await self.load(turn)
+            await self._load(turn)
             state = turn.journal.state
             healed: list[Record] = []
             if state.active is not None:
@@ -100,12 +101,12 @@ class Admission:
         """Continues the open send, or runs once more without new input when none is open."""
 
         async def begin(turn: Turn) -> Begun:
-            await self.load(turn, fresh=True)  # it may have been another process's
-            if (begun := await self.left_behind(turn, "resume")) is not None:
+            await self._load(turn, fresh=True)  # it may have been another process's
+            if (begun := await self._left_behind(turn, "resume")) is not None:
                 return begun
             if not turn.journal.state.messages and turn.journal.state.note is None:
                 raise InvalidMessageError(f"session {session_id!r} is empty: there is nothing to run; send something")
-            return await self.open(turn, [])
+            return await self._open(turn, [])
 
         return await self._begin_and_run(session_id, options, begin)
 
@@ -119,17 +120,42 @@ class Admission:
         """
 
         async def begin(turn: Turn) -> Begun | None:
-            await self.load(turn, fresh=True)
-            begun = await self.left_behind(turn, "recover")
+            await self._load(turn, fresh=True)
+            begun = await self._left_behind(turn, "recover")
             if taken is not None and turn.journal.lease is not None:
                 taken(turn)
             return begun
 
-        async with self.turn(session_id) as actor:
-            begun = await self.admitted(actor, AS_SET, begin, wait_s=wait_s)
+        async with self._turn(session_id) as actor:
+            begun = await self._admitted(actor, AS_SET, begin, wait_s=wait_s)
             result = None if begun is None else await ended(begun)
             await self._parent_goes_on(actor)
             return result
+
+    async def run_child(self, session_id: str, parent: RunContext) -> StatefulResult | None:
+        """Begins or continues a child whose parent waits for it right here; None while another process runs it.
+
+        The child stops with its parent; when the parent leaves its own run to others, so does the child.
+        """
+
+        async def begin(turn: Turn) -> Begun:
+            await self._load(turn)
+            state = turn.journal.state
+            turn.journal.awaited = True
+            if state.active is not None:
+                begun = await self._left_behind(turn, "its parent goes on")
+                assert begun is not None
+            elif state.facts.send is not None:
+                return results.result_of(state)
+            else:
+                begun = await self._open(turn, child_entry.first_input(state))
+            return child_entry.beside_parent(turn, parent, begun)
+
+        async with self._turn(session_id) as actor:
+            try:
+                return await ended(await self._admitted(actor, AS_SET, begin, wait_s=0.0))
+            except SessionBusyError:
+                return None
 
     async def _parent_goes_on(self, actor: Actor) -> None:
         """After a run of a child that nobody waited for right here: its parent may go on."""
@@ -137,8 +163,8 @@ class Admission:
         if state is not None and state.facts.family is not None:
             await child_entry.parent_goes_on(self.kernel, state)
 
-    async def left_behind(self, turn: Turn, reason: str) -> Begun | None:
-        """With the turn: an open send or waiting messages, to go on with; stops that came after what they were meant for are taken away."""
+    async def _left_behind(self, turn: Turn, reason: str) -> Begun | None:
+        """An open send or waiting messages, to go on with; stops that came after what they were meant for are taken away."""
         state = turn.journal.state
         if state.active is not None:
             if not state.active.paused:
@@ -178,7 +204,7 @@ class Admission:
                 return receipt
 
         async def begin(turn: Turn) -> Begun | None:
-            await self.load(turn, fresh=True)
+            await self._load(turn, fresh=True)
             state = turn.journal.state
             if state.active is not None:
                 if state.active.paused:
@@ -188,9 +214,9 @@ class Admission:
             items = await turn.journal.waiting()
             return await self._from_inbox(turn) if any(i.kind not in _QUIET for i in items) else None
 
-        async with self.turn(session_id) as actor:
+        async with self._turn(session_id) as actor:
             try:
-                begun = await self.admitted(actor, options, begin)
+                begun = await self._admitted(actor, options, begin)
             except SessionBusyError:
                 return receipt  # accepted, and somebody who began meanwhile will take it
             if begun is None:
@@ -230,8 +256,8 @@ class Admission:
 
     async def in_turn(self, session_id: str, work: Callable[[Turn], Awaitable[T]]) -> T:
         """`work` with the session's turn, done again from its start when another writer got ahead."""
-        async with self.turn(session_id) as actor:
-            return await self.admitted(actor, AS_SET, work)
+        async with self._turn(session_id) as actor:
+            return await self._admitted(actor, AS_SET, work)
 
     async def run_after(
         self, session_id: str, begin: Callable[[Turn], Awaitable[Begun]], options: SendOptions = AS_SET
@@ -245,8 +271,8 @@ class Admission:
         self._sends += 1
         if self._sends % BREATH == 0:
             await breathe()
-        async with self.turn(session_id) as actor:
-            begun = await self.admitted(actor, options, begin)
+        async with self._turn(session_id) as actor:
+            begun = await self._admitted(actor, options, begin)
             result = await ended(begun)
             if result.status in _UNHEARD and actor.inbox_seq > actor.inbox_seen:
                 await self._run_unheard(actor)
@@ -257,22 +283,22 @@ class Admission:
         """Runs what was said to a send that ended without hearing it; the result is nobody's, so only events tell."""
 
         async def begin(turn: Turn) -> Begun | None:
-            await self.load(turn, fresh=True)
+            await self._load(turn, fresh=True)
             items = () if turn.journal.state.active is not None else await turn.journal.waiting()
             return await self._from_inbox(turn) if any(i.kind == "message" for i in items) else None
 
         try:
-            begun = await self.admitted(actor, AS_SET, begin)
+            begun = await self._admitted(actor, AS_SET, begin)
             if begun is not None:
                 await ended(begun)
         except (RetryLaterError, StoreError) as error:
             _log.warning("session %s: a follow-up waits for the next run: %s", actor.session_id, error)
 
-    def turn(self, session_id: str) -> TurnOf:
+    def _turn(self, session_id: str) -> TurnOf:
         """The session's turn, to be taken with `async with`."""
         return ACTORS.turn(self.kernel.store.identity, session_id, self.kernel.config.session_cache_size)
 
-    async def admitted(
+    async def _admitted(
         self,
         actor: Actor,
         options: SendOptions,
@@ -303,7 +329,7 @@ class Admission:
                     raise
                 await kernel.ambient.sleep(min(deadline - now, max(busy.expires_in_s, 0.02), 0.1))
 
-    async def load(self, turn: Turn, *, fresh: bool = False) -> None:
+    async def _load(self, turn: Turn, *, fresh: bool = False) -> None:
         """Loads the session; an open send that somebody alive is running is `SessionBusyError`."""
         head = await turn.journal.load(fresh=fresh)
         if head is None or head.status != "running":
@@ -311,7 +337,7 @@ class Admission:
         if head.owner is not None and head.owner != self.kernel.store.owner and head.expires_in_s > 0:
             raise SessionBusyError(turn.actor.session_id, head.owner, head.expires_in_s)
 
-    async def open(
+    async def _open(
         self,
         turn: Turn,
         messages: Sequence[Record],
@@ -334,10 +360,10 @@ class Admission:
         journal = turn.journal
         items = await journal.waiting() if journal.inbox_waiting else ()
         if not items:
-            return await self.open(turn, [message], healed=healed)
+            return await self._open(turn, [message], healed=healed)
         earlier = await said(self.kernel, journal.state, items)
         ids = tuple([item.item_id for item in items])
-        begun = await self.open(turn, [*earlier, message], healed=healed, ops=(TakeItems(ids),))
+        begun = await self._open(turn, [*earlier, message], healed=healed, ops=(TakeItems(ids),))
         journal.actor.inbox_seen = max(journal.actor.inbox_seen, items[-1].seq)
         self.kernel.emit(journal.session_id, AgentEventType.INBOX_DELIVERED, ids)
         return begun
@@ -365,7 +391,7 @@ class Admission:
 
     async def _from_inbox(self, turn: Turn) -> Callable[[], Awaitable[StatefulResult]]:
         """A send whose input is what waits in the inbox: it is taken at the first boundary, under the lease."""
-        return await self.open(turn, [])
+        return await self._open(turn, [])
 
     async def _into_interrupted(self, turn: Turn, message: UserMessage, options: SendOptions) -> Begun:
         """Hands the input to the interrupted send, which goes on and takes it at its next boundary.
@@ -408,7 +434,7 @@ class Admission:
         """The same for an input that is accepted already: another process that is ahead is waited for, however long."""
         while True:
             try:
-                return await self.admitted(turn.actor, turn.options, begin)
+                return await self._admitted(turn.actor, turn.options, begin)
             except SessionBusyError as busy:
                 await self.kernel.ambient.sleep(min(max(busy.expires_in_s, 0.02), 0.1))
 
@@ -431,7 +457,7 @@ class Admission:
         found = await self.kernel.store.lookup(turn.actor.session_id, item_id=send_id)
         if found.item_position is None:
             return None
-        await self.load(turn, fresh=True)
+        await self._load(turn, fresh=True)
         state = turn.journal.state
         waits = found.item_position < 0
         if state.active is not None and (waits or found.item_position > state.active.position):

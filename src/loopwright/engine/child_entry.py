@@ -9,50 +9,31 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from ..core import result as results
 from ..core.result import StatefulResult
 from ..core.state import State
-from ..model.errors import LoopwrightError, SessionBusyError
-from ..model.records import UserMessageAdded
+from ..model.errors import LoopwrightError
+from ..model.records import Record, UserMessageAdded
 from .actor import ACTORS
 from .beside import run_beside
 from .journal import Journal
 from .kernel import Kernel
 from .running import RunContext
-from .turn import AS_SET, Begun, Turn, ended
+from .turn import Begun, Turn, ended
 
 if TYPE_CHECKING:
-    from .admission import Admission
+    pass
 
 
-async def run_child(admission: Admission, session_id: str, parent: RunContext) -> StatefulResult | None:
-    """Begins or continues a child whose parent waits for it right here; None while another process runs it.
+def first_input(state: State) -> list[Record]:
+    """What a child is told first; nothing when it waits in its inbox."""
+    family = state.facts.family
+    spawned = None if family is None else family.spawned
+    return [] if spawned is None or spawned.input is None else [UserMessageAdded(spawned.input)]
 
-    The child stops with its parent; when the parent leaves its own run to others, so does the child.
-    """
 
-    async def begin(turn: Turn) -> Begun:
-        await admission.load(turn)
-        state = turn.journal.state
-        turn.journal.awaited = True
-        if state.active is not None:
-            begun = await admission.left_behind(turn, "its parent goes on")
-            assert begun is not None
-        elif state.facts.send is not None:
-            return results.result_of(state)
-        else:
-            family = state.facts.family
-            assert family is not None
-            assert family.spawned is not None
-            first = family.spawned.input
-            begun = await admission.open(turn, [] if first is None else [UserMessageAdded(first)])
-        return functools.partial(_with_parent, turn, parent, begun)
-
-    async with admission.turn(session_id) as actor:
-        try:
-            return await ended(await admission.admitted(actor, AS_SET, begin, wait_s=0.0))
-        except SessionBusyError:
-            return None
+def beside_parent(turn: Turn, parent: RunContext, begun: Begun) -> Begun:
+    """`begun`, stopped or left when its parent is."""
+    return functools.partial(_with_parent, turn, parent, begun)
 
 
 async def _with_parent(turn: Turn, parent: RunContext, begun: Begun) -> StatefulResult:

@@ -21,9 +21,8 @@ from ..model.family_errors import SpawnRefusedError
 from ..model.family_records import CallWaits, ChildFinished, ChildStarted, HandedOff, Lifecycle, SessionSpawned
 from ..model.messages import MessageLike, UserMessage
 from ..model.records import Effect, Outcome, Record, SessionCreated
-from ..ports.agents import ChildInfo
-from ..ports.store import CreateSession, DropSession, InboxItem, NewSession, Op, PutItem, SessionQuery
-from . import child_entry
+from ..ports.child_agents import ChildInfo, ChildResult
+from ..ports.store import CreateSession, DropSession, Head, InboxItem, NewSession, Op, PutItem, SessionQuery
 from .actor import ACTORS
 from .arguments import user_message
 from .beside import run_beside
@@ -43,7 +42,7 @@ ENDED = frozenset({"completed", "cancelled", "hit_round_limit", "budget_exceeded
 
 
 class CallChildren:
-    """What one call does with children; see `ports.agents.Agents` for the promises."""
+    """What one call does with children; see `ports.child_agents.Agents` for the promises."""
 
     def __init__(self, run: RunContext, call_id: str, key: str, effect: Effect) -> None:
         self._run = run
@@ -55,10 +54,12 @@ class CallChildren:
         self._dropped: list[str] = []
         self._handed: HandedOff | None = None
 
-    async def spawn(self, spec: AgentSpec, task: MessageLike | str) -> StatefulResult:
+    async def spawn(self, spec: AgentSpec, task: MessageLike | str) -> ChildResult:
         """Runs a child to the end of its send."""
         self._check_waiting("spawn")
-        return await self._ended_child(await self._made(spec, task, awaited=True), spawning.lifecycle_of(spec))
+        return await self._ended_child(
+            await self._made(spec, task, awaited=True), spec.name, spawning.lifecycle_of(spec)
+        )
 
     async def start(self, spec: AgentSpec, task: MessageLike | str) -> str:
         """Starts a child in the background."""
@@ -66,11 +67,11 @@ class CallChildren:
         run_beside(self._run.kernel, child_id)
         return child_id
 
-    async def wait(self, child_id: str) -> StatefulResult:
+    async def wait(self, child_id: str) -> ChildResult:
         """Waits for a child in the background."""
         self._check_waiting("wait")
-        await self._mine(child_id)
-        return await self._ended_child(child_id, "linked")
+        head = await self._mine(child_id)
+        return await self._ended_child(child_id, head.title, "linked")
 
     async def nudge(self, child_id: str, message: MessageLike | str) -> None:
         """Says something to a child."""
@@ -133,8 +134,8 @@ class CallChildren:
                 f"{what}() may have to run the handler again: declare the tool idempotent, or use start()",
             )
 
-    async def _mine(self, child_id: str) -> None:
-        """Raises `SpawnRefusedError` for a session that is no child of this one."""
+    async def _mine(self, child_id: str) -> Head:
+        """The child's head. Raises `SpawnRefusedError` for a session that is no child of this one."""
         try:
             head = (await self._run.kernel.store.lookup(child_id)).head
         except (SessionNotFoundError, SessionGoneError):
@@ -143,6 +144,7 @@ class CallChildren:
             raise SpawnRefusedError(
                 self._run.session_id, f"{child_id!r} is no child of this session; list() says which are"
             )
+        return head
 
     async def _made(self, spec: AgentSpec, task: MessageLike | str, *, awaited: bool) -> str:
         """The id of the call's next child, which is made unless it is there from an earlier run of the handler."""
@@ -177,7 +179,7 @@ class CallChildren:
         run.emit(AgentEventType.SUBAGENT_STARTED, child_id, spec.name, spawned.depth, awaited)
         return child_id
 
-    async def _ended_child(self, child_id: str, lifecycle: str) -> StatefulResult:
+    async def _ended_child(self, child_id: str, name: str, lifecycle: str) -> ChildResult:
         run = self._run
         result = await run_child(run, child_id)
         if result is None or result.status not in ENDED:
@@ -189,7 +191,17 @@ class CallChildren:
         if lifecycle == "ephemeral":
             self._dropped.append(child_id)
         run.emit(AgentEventType.SUBAGENT_COMPLETED, child_id, result.status, result.rounds, result.final_text)
-        return result
+        return ChildResult(
+            session_id=child_id,
+            name=name,
+            status=result.status,
+            text=result.final_text,
+            output=result.output,
+            rounds=result.rounds,
+            usage=result.usage,
+            error_code=result.error_code,
+            error_message=result.error_message,
+        )
 
 
 def kept(spec: AgentSpec) -> Lifecycle:
@@ -262,7 +274,7 @@ async def run_child(run: RunContext, child_id: str) -> StatefulResult | None:
     """Begins or continues a child here, to the end or a pause of its send; None while another process runs it."""
     admission = run.kernel.admission
     assert admission is not None
-    return await child_entry.run_child(admission, child_id, run)
+    return await admission.run_child(child_id, run)
 
 
 async def stop_tree(kernel: Kernel, session_id: str, reason: str) -> bool:

@@ -23,6 +23,7 @@ from .turn import Turn, pending_error
 
 if TYPE_CHECKING:
     from ..core import prompt_assembly
+    from ..ports.tool import ToolSource
     from . import instructions, projecting
 else:
     prompt_assembly = Late("loopwright.core.prompt_assembly")
@@ -38,13 +39,17 @@ async def opening(turn: Turn, start: SendStarted) -> list[Record]:
     that are missing."""
     kernel, state = turn.kernel, turn.journal.state
     tools = turn.options.registry or kernel.tools
-    records: list[Record] = []
-    want = wanted(kernel, state, start.system_prompt, specs_of(tools, start.tools))
-    if (reason := _reason(current_epoch(state), want)) is not None:
-        records.append(await _made(kernel, state, want, reason))
+    records = await started(kernel, state, start, tools)
     if kernel.context is not None and kernel.context.representation is not None:
         records += projecting.projections(state, kernel.context.representation, tools)
     return records
+
+
+async def started(kernel: Kernel, state: State, start: SendStarted, tools: ToolSource) -> list[Record]:
+    """The epoch that a send needs; empty when it is the current one, or when there is nothing to freeze."""
+    want = wanted(kernel, state, start.system_prompt, specs_of(tools, start.tools))
+    reason = _reason(current_epoch(state), want)
+    return [] if reason is None else [await _made(kernel, state, want, reason)]
 
 
 class EpochShape(Struct, frozen=True):

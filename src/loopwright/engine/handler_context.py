@@ -154,18 +154,15 @@ class HandlerContext:
         """What became of the call's children, for its result; None when it asked for none."""
         return self._children
 
-    def leave(self) -> tuple[OnCommit, ...]:
+    def left(self) -> Left:
         """The handler has ended: what it wants done with its result."""
         self._is_over = True
-        return self._works
-
-    def left(self) -> Left:
-        """The same, with what it wrote to lists and did to timers: all to be stored with its result."""
         timed = self._timers if self._timers is not None and self._timers.close() else None
-        return self.leave(), () if self._draft is None else self._draft.close(), timed
+        return self._works, () if self._draft is None else self._draft.close(), timed
 
     def drop(self) -> None:
         """What it wrote is stored, or will never be."""
+        self._is_over = True
         if self._draft is not None:
             self._draft.drop()
         if self._timers is not None:

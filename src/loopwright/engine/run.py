@@ -196,7 +196,8 @@ class Run:
             if records := await epochs.started(self.kernel, context.state, context.send.start, context.tools):
                 await self.journal.commit(records)
             context.narrow()
-        turn, budget = ModelTurn(context, step), context.send.start.context_budget_tokens
+        turn, start = ModelTurn(context, step), context.send.start
+        budget = start.context_budget_tokens
         if budget is not None and await counting.too_long(context, budget, turn.request):
             return
         if hooks.in_use and hooks.has(hook.HookPoint.ROUND_START):
@@ -207,7 +208,7 @@ class Run:
             if starting.directive is hook.HookDirective.BREAK:
                 await self._finish(Finish("completed", context.send.answer))
                 return
-        context.emit(AgentEventType.ROUND_STARTED, context.send.start.max_rounds)
+        context.emit(AgentEventType.ROUND_STARTED, start.max_rounds)
         reply = await turn.take()
         if isinstance(reply, TurnSkipped):
             await self._finish(Finish("completed", context.send.answer))
@@ -269,9 +270,10 @@ class Run:
 
     def _vetoable(self) -> bool:
         """True when a completion hook may send the model back to work."""
-        vetoes, limit = self.context.send.vetoes, self.kernel.config.max_completion_vetoes
         hooks = self.kernel.hooks
-        return hooks.in_use and hooks.has(hook.HookPoint.COMPLETION) and vetoes < limit
+        if not hooks.in_use or not hooks.has(hook.HookPoint.COMPLETION):
+            return False
+        return self.context.send.vetoes < self.kernel.config.max_completion_vetoes
 
     async def _veto(self, final_text: str) -> UserMessageAdded | None:
         """What a completion hook says to the model instead of letting the send end; None lets it end."""

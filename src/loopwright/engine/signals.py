@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..model.codec import encode
 from ..model.errors import InvalidMessageError
-from ..model.wakes import Signal
+from ..model.wake_bodies import Signal
 from ..ports.store import InboxItem
 from .actor import ACTORS
 from .beside import run_beside

@@ -232,7 +232,6 @@ class ToolRun:
             except SessionFencedError:
                 raise
             except Exception as error:  # noqa: BLE001 - the tool boundary: any failure is an answer for the model
-                context.leave()
                 context.drop()
                 if await self._failed(error, last=last):
                     return None

@@ -22,7 +22,7 @@ from ..model.messages import UserMessage
 from ..model.records import Outcome, Record
 from ..model.timer_spec import TimerBody
 from ..model.usage import NO_USAGE, Usage
-from ..model.wakes import Signal, Wake
+from ..model.wake_bodies import Signal, Wake
 from ..ports.store import DropTimer, InboxItem, Op, PutItem, TakeItems
 from . import children
 from .journal import Journal

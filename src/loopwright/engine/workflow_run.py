@@ -23,7 +23,7 @@ from ..model.errors import CancellationRequested, InboxMovedError
 from ..model.event_types import AgentEventType
 from ..model.records import Record, SendPaused, ToolFinished
 from ..model.usage import NO_USAGE
-from ..model.wakes import Wake
+from ..model.wake_bodies import Wake
 from ..model.workflow_records import NodeDecided, StepFinished, StepStarted, StepWaits, StepWoken
 from ..ports.cancellation import POLL_S
 from ..ports.store import DropTimer, Op, TakeItems

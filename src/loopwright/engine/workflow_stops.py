@@ -12,7 +12,7 @@ from ..core.workflow_state import call_id_of
 from ..model.agent_spec import SubagentLifecycle
 from ..model.codec import encode
 from ..model.records import Record
-from ..model.wakes import Wake
+from ..model.wake_bodies import Wake
 from ..model.workflow_records import StepFinished
 from ..ports.store import DropSession, DropTimer, InboxItem, Op, PutItem
 from . import wakes

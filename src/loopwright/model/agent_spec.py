@@ -63,7 +63,7 @@ class SubagentLifecycle(StrEnum):
 class AgentSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """An agent; a value that cannot be is an `AgentSpecError` that lists all problems, an unknown field a `TypeError`."""
 
-    name: Annotated[Name, Meta(description="shown in events and errors")]
+    name: Annotated[Name, Meta(description="shown in events")]
     system_prompt: Annotated[str | None, Meta(description="its instructions; null: its parent's")] = None
     tools: Annotated[
         Annotated[tuple[ToolName, ...], Meta(max_length=MAX_TOOLS)] | None,
@@ -95,7 +95,7 @@ class AgentSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         Meta(description="the same in US dollars"),
     ] = None
     timeout_s: Annotated[TimeoutSeconds | None, Meta(description="seconds in all")] = None
-    metadata: Annotated[dict[str, Any], Meta(description="kept with its session")] = {}
+    metadata: Annotated[dict[str, Any], Meta(description="kept with it")] = {}
 
     def __post_init__(self) -> None:
         # Values of JSON in another Python shape are made the same ones, so that a spec equals what is read from its JSON.

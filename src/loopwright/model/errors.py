@@ -20,6 +20,7 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   ├── SpecValidationError          spec.invalid   (calls)
     │   │   ├── AgentSpecError           spec.agent   (family)
     │   │   └── WorkflowSpecError        spec.workflow   (family)
+    │   ├── RenderedTooLargeError        workflow.rendered_too_large   (family)
     │   ├── SpawnRefusedError            spawn.refused   (family)
     │   ├── NotesFullError               notes.full   (calls)
     │   ├── BoardFullError               board.full   (family)
@@ -62,7 +63,7 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   ├── HookFailedError              hook.failed
     │   ├── StructuredOutputError        output.invalid
     │   ├── PoisonedError                session.poisoned
-    │   ├── CompactionFailed             compaction.failed
+    │   ├── CompactionFailed             compaction.failed   (calls)
     │   ├── ToolFailure                  tool.failed   (calls)
     │   └── OnCommitError                tool.on_commit   (calls)
     └── InvariantError                   bug.invariant    (a fault of ours: please report it)
@@ -281,9 +282,8 @@ class BudgetRefusedError(RetryLaterError):
         """False for the budgets of one send (key `run`) and one session (`session`)."""
         there = f"{_usd(spent)} spent" + (f" and {_usd(held)} held" if held else "")
         there += f" of {_usd(limit)}: {_usd(self.left)} are left and {_usd(asked)} were asked for"
-        if shared:
-            todo = f"{'wait until what is held was settled, or ' if held else ''}raise the limit"
-        else:
+        todo = f"{'wait until what is held was settled, or ' if held else ''}raise the limit"
+        if not shared:
             todo = f"raise the limit or start another {'send' if key == 'run' else 'session'}"
         done = "no call was made; what was said before stays stored"
         super().__init__(f"budget {key!r} has {there}; {done}; {todo}, or set a lower max_output_tokens")
@@ -361,9 +361,7 @@ class SessionTooNewError(StoreError):
         self.session_id = session_id
         self.needed = needed
         self.known = known
-        super().__init__(
-            f"session {session_id!r} needs record format {needed}, this version reads up to {known}; upgrade loopwright"
-        )
+        super().__init__(f"session {session_id!r} needs format {needed}, this is for up to {known}; upgrade loopwright")
 
 
 class LLMError(LoopwrightError):
@@ -473,21 +471,6 @@ class StructuredOutputError(RunError):
         self.reason = reason
         """no_json | invalid_json | not_object | missing_required | schema."""
         super().__init__(message)
-
-
-class CompactionFailed(RunError):
-    """A fold that the host asked for gave no note; the window is as it was, what it cost is stored."""
-
-    code = "compaction.failed"
-
-    def __init__(self, session_id: str, why: str, detail: str) -> None:
-        super().__init__(
-            f"session {session_id!r}: no note was made ({why}): {detail}; the conversation is whole, try again later"
-        )
-        self.session_id = session_id
-        self.why = why
-        """The code of what went wrong, such as "fold.timed_out" or "fold.empty"."""
-        self.detail = detail
 
 
 class PoisonedError(RunError):

@@ -141,7 +141,7 @@ class ToolNode(LeafFields, frozen=True, kw_only=True, tag="tool", tag_field="typ
 class ApproveNode(LeafFields, frozen=True, kw_only=True, tag="approve", tag_field="type"):
     """A person is asked; the answer is the output."""
 
-    prompt: Annotated[Template, Meta(min_length=1, description="what the person is asked")]
+    prompt: Annotated[Template, Meta(min_length=1, description="the question")]
     options: Annotated[
         Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...], Meta(min_length=1, max_length=50)]
         | None,
@@ -259,7 +259,7 @@ class LoopNode(
     tag="loop",
     tag_field="type",
 ):
-    """The body again and again until it is done; the output is that of the newest iteration."""
+    """The body again until it is done; the output is that of the last iteration."""
 
     id: NodeId
     body: "Node"

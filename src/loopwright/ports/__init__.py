@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .ambient import Ambient, RealAmbient
     from .artifact import Artifact, ArtifactStore
+    from .board import Board, BoardChange, BoardEntry, BoardPolicy, BoardPost, put_if
     from .cancellation import CancellationToken
     from .executor import Executor, LeafEnd, LeafRef
     from .fold import FoldDesk, FoldedPart, FoldResult, FoldStrategy, FoldTask
@@ -44,6 +45,11 @@ _HOME = {
     "Ambient": "ambient",
     "Artifact": "artifact",
     "ArtifactStore": "artifact",
+    "Board": "board",
+    "BoardChange": "board",
+    "BoardEntry": "board",
+    "BoardPolicy": "board",
+    "BoardPost": "board",
     "BudgetAccount": "ledger",
     "CancellationToken": "cancellation",
     "Executor": "executor",
@@ -111,12 +117,18 @@ _HOME = {
     "Transition": "store",
     "UnknownOutcome": "tool",
     "WakeSource": "wake_source",
+    "put_if": "board",
 }
 
 __all__ = [
     "Ambient",
     "Artifact",
     "ArtifactStore",
+    "Board",
+    "BoardChange",
+    "BoardEntry",
+    "BoardPolicy",
+    "BoardPost",
     "BudgetAccount",
     "CancellationToken",
     "Executor",
@@ -184,6 +196,7 @@ __all__ = [
     "Transition",
     "UnknownOutcome",
     "WakeSource",
+    "put_if",
 ]
 
 

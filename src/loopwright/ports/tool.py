@@ -17,7 +17,7 @@ from ..model.specs import ToolSpec
 from .cancellation import CancellationToken
 
 if TYPE_CHECKING:
-    from .agents import Agents
+    from .child_agents import Agents
     from .history import SessionHistory
     from .transaction_work import OnCommit
 

@@ -21,7 +21,6 @@ from ..model.errors import LoopwrightError, StoreUnavailableError
 from ..ports.schema_policy import SchemaPolicy
 from ..ports.settling import Settling
 from ..ports.store import (
-    Acquire,
     Claimable,
     ClaimQuery,
     Committed,
@@ -122,7 +121,6 @@ class SqliteStore:
         self._renewal = Renewal(self._file, self._owner)
         self._group = GroupCommit(self._file, self._own, self._writer, self._others_are_alive)
         self._binding = LoopBinding(f"store {absolute}", self._group.forget)
-        self._held: set[str] = set()
         self._left_behind: sqlite_claims.LeftBehind | None = None
         self._closing = threading.Lock()
 
@@ -153,10 +151,6 @@ class SqliteStore:
     def commit(self, transition: Transition) -> Awaitable[Committed]:
         """See `Store.commit`."""
         loop = self._binding.enter()
-        if transition.release:
-            self._held.discard(transition.session_id)
-        elif type(transition.lease) is Acquire:
-            self._held.add(transition.session_id)
         size = 0
         for record in transition.records:
             size += len(record.body)
@@ -366,10 +360,9 @@ class SqliteStore:
         loop = self._binding.enter()
         self._group.flush_to_worker()
         self._binding.closed = True
-        held = sorted(self._held)
         failure: LoopwrightError | None = None
         try:
-            await asyncio.shield(self._writer.submit(loop, lambda own: sqlite_upkeep.give_up(own, self._owner, held)))
+            await asyncio.shield(self._writer.submit(loop, lambda own: sqlite_upkeep.give_up(own, self._owner)))
         except LoopwrightError as error:
             # A lease that cannot be given back expires; the file is closed in any case.
             failure = error

@@ -31,7 +31,7 @@ CHECKPOINT_PAGES: Final = 1000
 """Pages in the write-ahead log after which the writer thread copies them into the file. A commit takes longer the more
 versions of its pages are in the log: SQLite's index of the log walks over all of them."""
 
-RESTART_PAGES: Final = 8 * CHECKPOINT_PAGES
+RESTART_PAGES: Final = 4 * CHECKPOINT_PAGES
 """Pages after which it also waits until the log can start from its beginning: a busy loop would let it grow for ever."""
 
 RESTART_WAIT_S: Final = 0.5

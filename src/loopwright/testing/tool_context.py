@@ -17,8 +17,8 @@ from ..engine.cron import CronTimes
 from ..model.call_errors import ToolFailure
 from ..model.notes import Note, NotesPolicy, TodoItem
 from ..model.timer_spec import Timer, TimerBody
-from ..ports.agents import Agents
 from ..ports.cancellation import CancellationToken
+from ..ports.child_agents import Agents
 from ..ports.history import HistoryPiece
 from ..ports.tool import OutputSlice, Woken
 from ..ports.transaction_work import OnCommit, TransactionCursor

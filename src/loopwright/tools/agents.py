@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from ..core.result import StatefulResult
 from ..model.agent_spec import AgentSpec
 from ..model.call_errors import ToolFailure
 from ..model.codec import encode
+from ..ports.child_agents import ChildResult
 from ..ports.tool import ToolContext, ToolDefinition, ToolHandlerResult
 from .decorator import tool
 from .descriptions import description_of
@@ -125,9 +125,9 @@ def _written(name: str, prompt: str | None, tools: list[str] | None, max_rounds:
     return AgentSpec(name=name, system_prompt=prompt, tools=None if tools is None else tuple(tools), **more)
 
 
-def _told(name: str, result: StatefulResult) -> ToolHandlerResult:
+def _told(name: str, result: ChildResult) -> ToolHandlerResult:
     data = {"agent_id": result.session_id, "status": result.status, "output": result.output}
-    said = encode(result.output).decode() if result.output is not None else result.final_text
+    said = encode(result.output).decode() if result.output is not None else result.text
     if result.ok:
         return ToolHandlerResult(said, data=data)
     why = result.error_message or said

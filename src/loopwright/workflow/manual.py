@@ -35,7 +35,7 @@ def workflow_manual() -> str:
     """All that a model has to know to write a workflow: at most `MAX_MANUAL_CHARS` characters, the same in every process."""
     nodes = [_block(cls, skipped=LeafFields) for cls in get_args(Node)]
     common = [
-        _titled("every leaf (agent, tool, approve, wait, workflow) also", LeafFields, ("id",)),
+        _titled("leaf (agent, tool, approve, wait, workflow) also", LeafFields, ("id",)),
         _titled("AgentSpec", AgentSpec),
         _titled("Judge", specs.Judge),
         _titled("Spec (the whole)", WorkflowSpec),
@@ -59,10 +59,13 @@ def workflow_schema() -> dict[str, Any]:
     return {**defs["WorkflowSpec"], "$defs": {**defs, "Node": {"anyOf": nodes}}}
 
 
-def _shortened(schema: Any) -> Any:
+def _shortened(schema: object) -> Any:
     """A schema without the words that the manual says, and with the list of all nodes by reference."""
     if isinstance(schema, list):
-        return [_shortened(one) for one in cast("list[Any]", schema)]
+        return [_shortened(one) for one in cast("list[object]", schema)]
+    if isinstance(schema, str):
+        # The end of the text in Python, where $ stands before a final newline, too; in JSON Schema $ is the end.
+        return schema.replace(r"\Z", "$")
     if not isinstance(schema, dict):
         return schema
     given = cast("dict[str, Any]", schema)

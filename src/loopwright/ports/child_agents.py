@@ -1,21 +1,43 @@
 """The seam to other agents: what a tool handler may do with children of the session.
 
-Owns: the Protocol `Agents` behind `ToolContext.agents`. Must not know: how children run (`engine/children.py`).
+Owns: the Protocol `Agents`, what it answers, behind `ToolContext.agents`. Must not know: how children run (`engine/children.py`).
 Read next: `tools/agents.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from ..model.messages import MessageLike
+from ..model.records import Outcome
+from ..model.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
-    from ..core.result import StatefulResult
     from ..model.agent_spec import AgentSpec
+
+
+class ChildResult(Struct, frozen=True, kw_only=True):
+    """How a child's send ended."""
+
+    session_id: str
+    name: str
+    status: Outcome
+    text: str
+    output: Any = None
+    """The validated structured answer; None when its spec asks for none."""
+    rounds: int = 0
+    usage: Usage = NO_USAGE
+    """Of that send and of the child's own children."""
+    error_code: str | None = None
+    error_message: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True when it completed."""
+        return self.status == "completed"
 
 
 class ChildInfo(Struct, frozen=True):
@@ -35,7 +57,7 @@ class Agents(Protocol):
     a crash or a wait gets the same children: what ended is answered at once, what was interrupted goes on.
     """
 
-    async def spawn(self, spec: AgentSpec, task: MessageLike | str) -> StatefulResult:
+    async def spawn(self, spec: AgentSpec, task: MessageLike | str) -> ChildResult:
         """Runs a child to the end of its send and answers how it ended.
 
         When the child waits for a person, or another process runs it, the call waits with it: the handler is left here
@@ -51,7 +73,7 @@ class Agents(Protocol):
         """
         ...
 
-    async def wait(self, child_id: str) -> StatefulResult:
+    async def wait(self, child_id: str) -> ChildResult:
         """Waits for a child of this session that was started in the background, like `spawn`.
 
         Raises: `SpawnRefusedError` when it is no child of this session.
