@@ -40,7 +40,7 @@ from ..model.workflow_records import StepFinished, StepOutcome, StepStarted, Ste
 from ..model.workflow_spec import MAX_LEAVES, VERDICT_SCHEMA, AgentNode, ApproveNode, Judge, ToolNode, WaitNode
 from ..ports.cancellation import CancellationToken
 from ..ports.store import CreateSession, DropSession, DropTimer, Op, PutTimer
-from . import child_entry, wakes, workflow_stops
+from . import wakes, workflow_stops
 from .arguments import user_message
 from .children import ENDED, NewChild, new_child
 from .running import RunContext
@@ -321,7 +321,7 @@ class Leaves:
             deadline = _Deadline(own.token, leaf, kernel.ambient.now())
             deadline.begin(kernel.deadlines)
             try:
-                result = await child_entry.run_child(kernel.admission, child_id, own)
+                result = await kernel.admission.run_child(child_id, own)
             finally:
                 kernel.deadlines.discard(deadline)
         if result is None or result.status not in ENDED:
