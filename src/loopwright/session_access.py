@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from .core import state as states
     from .core.chain import ChainReport
     from .core.result import StatefulResult
-    from .engine import epochs, inspection, signals, spec_runs, verifying
+    from .engine import epochs, inspection, signals, spec_runs, verifying, workflows
     from .engine.draining import InFlight
     from .engine.inspection import SessionStats
     from .engine.kernel import Kernel
+    from .engine.workflows import Workflows
     from .model.agent_spec import AgentSpec
     from .model.messages import Message, MessageLike
     from .model.records import Interaction
@@ -29,6 +30,7 @@ else:
     epochs = Late("loopwright.engine.epochs")
     inspection = Late("loopwright.engine.inspection")
     verifying = Late("loopwright.engine.verifying")
+    workflows = Late("loopwright.engine.workflows")
 
 
 class SessionAccess:
@@ -41,6 +43,12 @@ class SessionAccess:
 
     def _counted(self) -> InFlight:
         raise NotImplementedError
+
+    @property
+    def workflows(self) -> Workflows:
+        """Workflow runs of this agent: starting, resuming, stopping, looking."""
+        self._check_open()
+        return workflows.Workflows(self._kernel, self._counted)
 
     async def get_messages(self, session_id: str, *, include_compacted: bool = False) -> tuple[Message, ...]:
         """The conversation as the model sees it, oldest first: what was folded is one note, earlier sends as they are shown.

@@ -25,6 +25,7 @@ from ..model.workflow_records import (
     StepFinished,
     StepStarted,
     StepWaits,
+    StepWoken,
     WorkflowRecord,
     WorkflowStarted,
 )
@@ -54,6 +55,8 @@ def family_words(record: FamilyRecord | WorkflowRecord) -> str:
         case StepStarted():
             again = f", attempt {record.attempt}" if record.attempt > 1 else ""
             return f"{record.path}{again}" + (f" is {record.child_id}" if record.child_id else "")
+        case StepWoken():
+            return f"{record.path}: {record.why}"
         case StepFinished():
             return f"{record.path} {record.outcome}: {record.error_message or record.text}"
         case NodeDecided():

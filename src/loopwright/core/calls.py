@@ -43,9 +43,10 @@ class CutOff(ValueError):
     """The arguments ended at the output limit."""
 
 
-def idempotency_key(session_id: str, position: int, index: int) -> str:
-    """64 hex digits that name one call for ever: session, position of the reply, index of the call in it."""
-    return hashlib.sha256(f"{session_id}\x00{position}\x00{index}".encode("utf-8", "surrogatepass")).hexdigest()
+def idempotency_key(session_id: str, position: int, index: int, path: str = "") -> str:
+    """64 hex digits that name one call for ever: session, position of the reply, index of the call in it, path of a step."""
+    named = f"{session_id}\x00{position}\x00{index}" if not path else f"{session_id}\x00{position}\x00{index}\x00{path}"
+    return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def arguments_of(call: ToolCall, finish_reason: FinishReason) -> dict[str, Any]:
@@ -201,7 +202,7 @@ def aborted(state: State, reason: str) -> list[ToolFinished]:
         text = (
             f"<aborted: {reason}; it was running and may have had its effect>" if doubtful else f"<aborted: {reason}>"
         )
-        key = idempotency_key(state.facts.session_id, call.position, call.index)
+        key = idempotency_key(state.facts.session_id, call.position, call.index, call.path)
         status: ResultStatus = "uncertain" if doubtful else "aborted"
         results.append(ToolFinished(call.call.id, call.call.name, status, text, key=key))
     return results

@@ -20,6 +20,7 @@ FRAMES = (
     "session_notes",
     "timer",
     "todo_list",
+    "workflow_report",
 )
 """The tags of our own frames."""
 

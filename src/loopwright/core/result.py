@@ -6,7 +6,7 @@ Read next: `loop.py`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -26,6 +26,10 @@ from ..model.messages import ToolCall
 from ..model.records import Interaction, Outcome
 from ..model.usage import NO_USAGE, Usage
 from .state import SendFacts, State
+
+if TYPE_CHECKING:
+    from ..model.family_records import CallWaits
+    from ..model.workflow_records import StepWaits
 
 
 class StatefulResult(Struct, frozen=True, kw_only=True):
@@ -74,8 +78,10 @@ def result_of(state: State, error: BaseException | None = None) -> StatefulResul
         raise InvariantError(f"session {state.facts.session_id!r} has no send")
     if send.finished is not None:
         return _finished(state.facts.session_id, send, error)
-    questions = [c.question for c in state.batch if c.waits_for_person and c.question is not None]
-    outside = [c.waits for c in state.open_calls() if c.waits is not None]
+    questions = [c.question for c in state.all_calls() if c.waits_for_person and c.question is not None]
+    outside: list[CallWaits | StepWaits] = [c.waits for c in state.open_calls() if c.waits is not None]
+    if state.workflow is not None:
+        outside += state.workflow.waiting()
     questions += [question for waits in outside for question in waits.interactions]
     host = tuple([c.call for c in state.open_calls() if not c.waits_for_person and c.waits is None])
     return StatefulResult(

@@ -9,7 +9,7 @@ Read next: `decide.py`.
 
 # Annotations are values here, not text: msgspec would compile each of them when it reads a checkpoint.
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -119,7 +119,7 @@ class OpenCall(Struct):
     call: ToolCall
     index: int
     position: int
-    """Where the reply's record is."""
+    """Where the reply's record is; of a step, where its run began."""
     started: ToolStarted | None = None
     started_at: float = 0.0
     question: Interaction | None = None
@@ -130,6 +130,8 @@ class OpenCall(Struct):
     woken: CallWoken | None = None
     """What happened, for its handler."""
     result: ToolFinished | None = None
+    path: str = ""
+    """Of a step of a workflow run."""
 
     @property
     def waits_for_person(self) -> bool:
@@ -172,9 +174,13 @@ class State(Struct):
         send = self.facts.send
         return send if send is not None and send.finished is None else None
 
+    def all_calls(self) -> Collection[OpenCall]:
+        """Calls of the newest reply that is not fully answered; of a run, its tool steps and questions under way."""
+        return self.batch if self.workflow is None else self.workflow.calls.values()
+
     def open_calls(self) -> list[OpenCall]:
         """Calls without a result."""
-        return [c for c in self.batch if c.result is None]
+        return [c for c in self.all_calls() if c.result is None]
 
     def call(self, call_id: str) -> OpenCall | None:
         """The call of the current batch with this id."""
@@ -241,8 +247,7 @@ _SPEAKS = frozenset({UserMessageAdded, AssistantMessageAdded, SendStarted, SendF
 
 def _created(state: State, record: SessionCreated, at: float) -> None:
     facts = state.facts
-    facts.session_id = record.session_id
-    facts.agent_name = record.agent_name
+    facts.session_id, facts.agent_name = record.session_id, record.agent_name
     facts.system_prompt = record.system_prompt
     facts.metadata = dict(record.metadata)
 
@@ -367,7 +372,7 @@ def _tool_finished(state: State, record: ToolFinished, at: float) -> None:
     if state.facts.send is not None:
         state.facts.send.paused = False
     if state.workflow is not None:
-        state.workflow.tool_finished(record, state.position)
+        state.workflow.tool_finished(state, record, at)
     elif all(c.result is not None for c in state.batch):
         _close_batch(state)
 
@@ -378,7 +383,7 @@ def _asked(state: State, record: QuestionAsked, at: float) -> None:
 
 
 def _answered(state: State, record: QuestionAnswered, at: float) -> None:
-    for call in state.batch:
+    for call in state.all_calls():
         if call.question is not None and call.question.id == record.interaction_id:
             call.answer = record.value
             call.answered = True
@@ -394,14 +399,12 @@ def _paused(state: State, record: SendPaused, at: float) -> None:
 def _finished(state: State, record: SendFinished, at: float) -> None:
     if state.batch:
         _answer_lost(state)
-    if state.facts.send is not None:
-        state.facts.send.finished = record
-        state.facts.send.paused = False
+    if (send := state.facts.send) is not None:
+        send.finished, send.paused = record, False
 
 
 def _repaired(state: State, record: HistoryRepaired, at: float) -> None:
-    state.lost_answers = []
-    state.dropped = []
+    state.lost_answers, state.dropped = [], []
 
 
 def _checkpointed(state: State, record: StateCheckpointed, at: float) -> None:

@@ -104,6 +104,8 @@ class Admission:
             await self._load(turn, fresh=True)  # it may have been another process's
             if (begun := await self._left_behind(turn, "resume")) is not None:
                 return begun
+            if turn.journal.state.workflow is not None:
+                return results.result_of(turn.journal.state)  # a run has one send
             if not turn.journal.state.messages and turn.journal.state.note is None:
                 raise InvalidMessageError(f"session {session_id!r} is empty: there is nothing to run; send something")
             return await self._open(turn, [])
@@ -171,6 +173,8 @@ class Admission:
                 return await turn.take_over(reason)
             begun = await wakes.wake(turn)
             return begun or results.result_of(turn.journal.state)
+        if state.workflow is not None and state.facts.send is None:
+            return await self._open(turn, [])  # a run begins with what it was made with
         items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
         if any(item.kind not in _QUIET for item in items):
             return await self._from_inbox(turn)
@@ -257,9 +261,11 @@ class Admission:
         async with self._turn(session_id) as actor:
             return await self._admitted(actor, AS_SET, work)
 
-    async def run_after(self, session_id: str, begin: Callable[[Turn], Awaitable[Begun]]) -> StatefulResult:
+    async def run_after(
+        self, session_id: str, begin: Callable[[Turn], Awaitable[Begun]], options: SendOptions = AS_SET
+    ) -> StatefulResult:
         """Begins and runs a send with the session's turn."""
-        return await self._begin_and_run(session_id, AS_SET, begin)
+        return await self._begin_and_run(session_id, options, begin)
 
     async def _begin_and_run(
         self, session_id: str, options: SendOptions, begin: Callable[[Turn], Awaitable[Begun]]
@@ -484,6 +490,8 @@ def _receipt(session_id: str, item_id: str, queued: Enqueued) -> FollowUpQueued:
 def epochs_asked(turn: Turn, start: SendStarted) -> bool:
     """False for a session with nothing to freeze and nothing to project: it has no tools, no instructions, no context parts."""
     kernel, state = turn.kernel, turn.journal.state
+    if state.workflow is not None:
+        return False  # it asks no model itself
     if state.facts.context is not None or kernel.context is not None or start.tools:
         return True
     return base_prompt(kernel.config, state, start.system_prompt) is not None

@@ -139,7 +139,7 @@ class Answers:
             return result_of(state)
 
     def _asked(self, state: State, interaction_id: str) -> OpenCall | None:
-        for call in state.batch:
+        for call in state.all_calls():
             if call.question is not None and call.question.id == interaction_id:
                 return call
         return None
@@ -152,7 +152,7 @@ class Answers:
                 answered = answered or (
                     isinstance(record, QuestionAnswered) and record.interaction_id == interaction_id
                 )
-        open_ids = [c.question.id for c in state.batch if c.waits_for_person and c.question is not None]
+        open_ids = [c.question.id for c in state.all_calls() if c.waits_for_person and c.question is not None]
         return InteractionError(session_id, interaction_id, open_ids=open_ids, answered=answered)
 
     def _check(self, question: Interaction, value: Any) -> None:
@@ -181,7 +181,7 @@ class Answers:
         session_id = state.facts.session_id
         shown, artifact_id = await within_limit(self.kernel, state, content, tool)
         data = await kept_data(self.kernel, session_id, data)
-        key = idempotency_key(session_id, call.position, call.index)
+        key = idempotency_key(session_id, call.position, call.index, call.path)
         return ToolFinished(call.call.id, call.call.name, status, shown, data=data, key=key, artifact_id=artifact_id)
 
 

@@ -33,6 +33,7 @@ from .running import RunContext, without_bytes
 
 if TYPE_CHECKING:
     from ..model.agent_spec import AgentSpec
+    from ..model.workflow_records import WorkflowStarted
     from . import answers
 else:
     answers = Late("loopwright.engine.answers")
@@ -244,18 +245,23 @@ def spawned_by(
     )
 
 
-def new_child(run: RunContext, child_id: str, spawned: SessionSpawned) -> NewChild:
-    """The child's head and first records. Raises as `checked_record` does."""
+def new_child(
+    run: RunContext, child_id: str, spawned: SessionSpawned, workflow: WorkflowStarted | None = None
+) -> NewChild:
+    """The child's head and first records; a workflow run where `workflow` is given. Raises as `checked_record` does."""
     kernel, at = run.kernel, run.kernel.ambient.now()
+    kind = "agent" if workflow is None else "workflow"
     created = SessionCreated(
-        child_id, kernel.config.agent_name, None, dict(spawned.persona.metadata), parent_id=run.session_id
+        child_id, kernel.config.agent_name, None, dict(spawned.persona.metadata), run.session_id, kind
     )
-    records, rows = first_records(kernel.config, created, at, spawned)
+    first = (spawned,) if workflow is None else (spawned, workflow)
+    records, rows = first_records(kernel.config, created, at, *first)
     session = NewSession(
         session_id=child_id,
         agent_name=created.agent_name,
         records=rows,
         at=at,
+        kind=kind,
         parent_id=run.session_id,
         lifecycle=spawned.lifecycle,
         title=spawned.persona.name,

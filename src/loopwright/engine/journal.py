@@ -262,6 +262,10 @@ class Journal:
         """
         await self._in_line().alone(records, *ops)
 
+    def commit_through(self, line: CommitLine) -> None:
+        """From now on `append` and `alone` go through this line."""
+        self._line = line
+
     def _in_line(self) -> CommitLine:
         if self._line is None:
             self._line = commit_line.CommitLine(self)

@@ -43,7 +43,7 @@ from ..model.messages import UserMessage
 from ..model.records import InputSource, Record, SendFinished, SendPaused, UserMessageAdded
 from ..model.usage import NO_USAGE
 from ..ports.settling import settled
-from ..ports.store import TakeItems
+from ..ports.store import Op, TakeItems
 from .journal import check_kept
 from .model_turn import ModelTurn, Reply, TurnFailed, TurnSkipped, TurnStopped
 from .running import RunContext, said
@@ -317,10 +317,17 @@ class Run:
         except InboxMovedError:
             await self.journal.load(fresh=True)
 
-    async def _finish(self, step: Finish, *, also: Sequence[Record] = (), ahead: SendFacts | None = None) -> None:
+    async def _finish(
+        self,
+        step: Finish,
+        *,
+        also: Sequence[Record] = (),
+        ahead: SendFacts | None = None,
+        ops: tuple[Op, ...] = (),
+    ) -> None:
         """Ends the send and gives the lease back, unless something arrived for it in the meantime.
 
-        `also` goes into the same commit; `ahead` are the facts after it, when it holds the reply that was judged.
+        `also` and `ops` go into the same commit; `ahead` are the facts after it, when it holds the reply that was judged.
         """
         context = self.context
         completing = ahead is None and step.outcome == "completed" and not also and context.send.replied
@@ -338,7 +345,7 @@ class Run:
             error_message=step.error_message,
         )
         completed = step.outcome == "completed"
-        ops = self.journal.stops_taken()
+        ops = (*ops, *self.journal.stops_taken())
         if context.state.facts.family is not None:
             left, stops = children.left_behind(context.state, step.outcome, self.kernel.ambient.now())
             also, ops = [*also, *left], (*ops, *stops)

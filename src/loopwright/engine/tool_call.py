@@ -70,7 +70,7 @@ class ToolRun:
         self.call = call
         self.name = call.call.name
         self.arguments: dict[str, Any] = {}
-        self.key = idempotency_key(run.session_id, call.position, call.index)
+        self.key = idempotency_key(run.session_id, call.position, call.index, call.path)
         self.tool: ToolDefinition | None = None
         self.intent: ToolStarted | None = None
         self.began = 0.0
@@ -80,6 +80,8 @@ class ToolRun:
         """Only the host can answer this call."""
         self.threaded = False
         """The handler runs in a thread, which nothing can stop."""
+        self.limit_s: float | None = None
+        """What the handler may take, where somebody else than the tool and the loop says."""
         self.spawned: CallChildren | None = None
         """What its handler did with children."""
 
@@ -214,7 +216,7 @@ class ToolRun:
             self.intent = None
         await run.assure_lease()
         run.emit(AgentEventType.TOOL_CALL_STARTED, self.call.call.id, self.name, self.arguments)
-        limit = tool.timeout_s or run.kernel.config.tool_timeout_s
+        limit = self.limit_s or tool.timeout_s or run.kernel.config.tool_timeout_s
         for last in (False, True):
             context = HandlerContext(run, self.call, self.name, self.key, tool.effect)
             try:

@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from ..core import calls
     from ..core import result as results
     from ..core.result import StatefulResult
-    from . import folding, handback
+    from . import folding, handback, workflow_run
 else:
     calls = Late("loopwright.core.calls")
     results = Late("loopwright.core.result")
     folding = Late("loopwright.engine.folding")
     handback = Late("loopwright.engine.handback")
+    workflow_run = Late("loopwright.engine.workflow_run")
 
 
 class SendOptions(Struct, frozen=True, kw_only=True):
@@ -88,7 +89,8 @@ class Turn:
         self.actor.token = self.token
         try:
             tools = self.options.registry or self.kernel.tools
-            return await Run(RunContext(self.kernel, self.journal, self.token, tools), resumed=resumed).run()
+            kind = Run if self.journal.state.workflow is None else workflow_run.WorkflowRun
+            return await kind(RunContext(self.kernel, self.journal, self.token, tools), resumed=resumed).run()
         finally:
             self.actor.token = None
             unsubscribe()
@@ -175,7 +177,7 @@ def pending_error(session_id: str, state: State) -> SessionPendingError:
         session_id,
         assistant_position=state.batch[0].position if state.batch else None,
         pending_tool_calls=[c.call for c in state.open_calls()],
-        pending_interactions=[c.question for c in state.batch if c.waits_for_person],
+        pending_interactions=[c.question for c in state.all_calls() if c.waits_for_person],
     )
 
 

@@ -31,8 +31,10 @@ from .turn import Begun, Turn, healing
 
 if TYPE_CHECKING:
     from ..core import workflow_state
+    from . import workflow_stops
 else:
     workflow_state = Late("loopwright.core.workflow_state")
+    workflow_stops = Late("loopwright.engine.workflow_stops")
 
 WAKING = frozenset({"wake", "signal", "stop"})
 """Kinds of items that a session which waits is woken by; stores answer it as claimable then."""
@@ -79,7 +81,11 @@ def stopped(journal: Journal, reason: str) -> tuple[Sequence[Record], tuple[Op, 
     if state.facts.family is None:
         return records, ()
     assert state.facts.send is not None
-    left, stops = children.left_behind(state, "cancelled", journal.kernel.ambient.now())
+    at = journal.kernel.ambient.now()
+    left, stops = children.left_behind(state, "cancelled", at)
+    if state.workflow is not None:
+        steps, more = workflow_stops.all_stopped(state, reason, at)
+        left, stops = [*left, *steps], (*stops, *more)
     return [*left, *records], (*stops, *told(journal, "cancelled", reason, state.facts.send.usage))
 
 
@@ -106,7 +112,7 @@ def kept(state: State, item: InboxItem, so_far: Sequence[Record] = ()) -> list[R
     """Records of a signal."""
     signal = decode(item.body, Signal)
     if state.workflow is not None:
-        return workflow_state.signalled(state, signal, item.item_id)
+        return workflow_state.signalled(state, signal, item.item_id, so_far)
     return waking.signalled(state, signal, item.item_id, so_far)
 
 
@@ -141,11 +147,17 @@ def told(journal: Journal, outcome: Outcome, text: str, usage: Usage) -> tuple[O
     said = PutItem(spawned.parent_id, InboxItem(f"child:{here}:{state.position}", "wake", encode(wake), at))
     if spawned.awaited or outcome == "cancelled":
         return (said,)
-    message = encode(UserMessage(background_report(spawned, here, outcome, text)))
-    return said, PutItem(spawned.parent_id, InboxItem(f"child:{here}:{state.position}:said", "message", message, at))
+    if state.workflow is not None and ended is None:
+        return (said,)  # it is told of the end of a run, once
+    message = encode(UserMessage(background_report(spawned, here, outcome, text, run=state.workflow is not None)))
+    item_id = f"child:{here}:{state.position}:said" if state.workflow is None else f"run:{here}"
+    return said, PutItem(spawned.parent_id, InboxItem(item_id, "message", message, at))
 
 
-def background_report(spawned: SessionSpawned, child_id: str, outcome: str, text: str) -> str:
-    """What a parent's model reads about a child in the background."""
+def background_report(spawned: SessionSpawned, child_id: str, outcome: str, text: str, *, run: bool = False) -> str:
+    """What a parent's model reads about a child, or a workflow run, in the background."""
+    if run:
+        head = f"The workflow {spawned.persona.name} (run {child_id}), started in the background, ended ({outcome}):"
+        return framed("workflow_report", inside(f"{head}\n{text}"))
     head = f"The agent {spawned.persona.name} ({child_id}), started in the background, says ({outcome}):"
     return framed("agent_report", inside(f"{head}\n{text}"))

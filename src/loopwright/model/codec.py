@@ -55,7 +55,14 @@ FAMILY_KINDS: Final = (
 )
 """Those of `family_records.py`, likewise."""
 
-WORKFLOW_KINDS: Final = ("workflow_started", "step_started", "step_waits", "step_finished", "node_decided")
+WORKFLOW_KINDS: Final = (
+    "workflow_started",
+    "step_started",
+    "step_waits",
+    "step_woken",
+    "step_finished",
+    "node_decided",
+)
 """Those of `workflow_records.py`, likewise."""
 
 FORMATS: dict[tuple[str, int], int] = {

@@ -46,4 +46,5 @@ class AgentEventType(StrEnum):
     SIGNAL_RECEIVED = "signal_received"
     TIMER_FIRED = "timer_fired"
     TIMER_UNSERVED = "timer_unserved"
+    WORKFLOW_STEP = "workflow_step"
     AGENT_ERROR = "agent_error"

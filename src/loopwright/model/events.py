@@ -311,6 +311,20 @@ class TimerUnserved(Struct, frozen=True, tag="timer_unserved"):
     agent_name: str
 
 
+class WorkflowStep(Struct, frozen=True, tag="workflow_step"):
+    """A step of a workflow run began, waits or ended."""
+
+    path: str
+    """Ids from the root, with iteration indexes."""
+    phase: str
+    """"started" | "waits" | "finished"."""
+    attempt: int
+    outcome: str | None = None
+    """How it ended: completed, failed, skipped, cancelled."""
+    child_id: str | None = None
+    error_message: str | None = None
+
+
 class AgentError(Struct, frozen=True, tag="agent_error"):
     """The send ends as failed."""
 
@@ -353,6 +367,7 @@ EventData: TypeAlias = (
     | SignalHeard
     | TimerFired
     | TimerUnserved
+    | WorkflowStep
     | AgentError
 )
 """The payload of an event, one class a kind."""

@@ -89,3 +89,24 @@ class RenderedTooLargeError(UsageError):
             f"a rendered template has more than {limit:,} characters; refer to parts of the outputs ({{{{node.key}}}}),"
             " or let the nodes before give less"
         )
+
+
+class WorkflowRunError(UsageError):
+    """What was asked of a workflow run cannot be; nothing was changed."""
+
+    code = "workflow.run"
+
+    def __init__(self, run_id: str, why: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"{run_id!r}: {why}")
+
+
+class TooManyLeavesError(UsageError):
+    """A workflow run would start more steps than it may; the step was not started."""
+
+    code = "workflow.too_many_leaves"
+
+    def __init__(self, run_id: str, most: int) -> None:
+        self.run_id = run_id
+        self.most = most
+        super().__init__(f"run {run_id!r} may start {most:,} steps, and has; give it fewer items, or raise max_leaves")

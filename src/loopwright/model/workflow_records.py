@@ -3,6 +3,7 @@
 Owns: these kinds of records. Must not know: how they are folded (`core/workflow_state.py`), what a spec may say.
 Loaded with the first of them. The rules of `records.py` hold here as well.
 A tool step's own records are `ToolStarted` and `ToolFinished` with the step's call id; its end is the `ToolFinished`.
+So is that of an approve step, whose question is a `QuestionAsked`.
 Read next: `core/workflow_state.py`.
 """
 
@@ -57,6 +58,13 @@ class StepWaits(Struct, frozen=True, gc=False, tag_field="kind", tag="step_waits
     signal: str | None = None
 
 
+class StepWoken(Struct, frozen=True, gc=False, tag_field="kind", tag="step_woken", omit_defaults=True):
+    """What a leaf waited for has happened: whoever drives the run looks at it again."""
+
+    path: str
+    why: WaitsOn
+
+
 class StepFinished(
     Struct, frozen=True, gc=False, tag_field="kind", tag="step_finished", omit_defaults=True, kw_only=True
 ):
@@ -87,5 +95,5 @@ class NodeDecided(Struct, frozen=True, gc=False, tag_field="kind", tag="node_dec
     value: Any = None
 
 
-WorkflowRecord: TypeAlias = WorkflowStarted | StepStarted | StepWaits | StepFinished | NodeDecided
+WorkflowRecord: TypeAlias = WorkflowStarted | StepStarted | StepWaits | StepWoken | StepFinished | NodeDecided
 """What a run consists of beside the records of its send and its tool steps."""

@@ -1,0 +1,265 @@
+"""Workflow runs from outside: starting, waiting, stopping, looking.
+
+Owns: `Workflows`, what `StatefulAgentLoop.workflows` is. Must not know: how a run goes on (`workflow_run.py`).
+A run is a session: everything here is a send, a read or a stop of one. Loaded at its first use.
+Read next: `workflow_run.py`, `workflow_progress.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+import msgspec
+
+from ..core import result as results
+from ..core import spawning
+from ..core.pricing import nanodollars
+from ..core.state import State
+from ..core.workflow_check import parse_workflow_spec
+from ..model.codec import encode
+from ..model.errors import InvalidMessageError, SessionExistsError
+from ..model.family_errors import SpawnRefusedError, WorkflowRunError
+from ..model.family_records import HandedOff, Persona, SessionSpawned
+from ..model.records import Record, SessionCreated
+from ..model.workflow_records import WorkflowStarted
+from ..model.workflow_spec import WorkflowSpec
+from ..ports.cancellation import Stop
+from ..ports.store import Head, NewSession, SessionQuery
+from . import inspection
+from .arguments import usable_id
+from .beside import run_beside
+from .children import stop_tree
+from .journal import first_records, format_needed
+from .kernel import Kernel
+from .turn import SendOptions
+from .workflow_progress import RunInfo, WorkflowResult, info_of, result_of_run
+
+SpecLike = WorkflowSpec | Mapping[str, Any]
+
+MAX_INPUT: Final = 1024 * 1024
+"""Bytes of a run's input as JSON."""
+
+LOOK_S: Final = (0.02, 0.5)
+"""How often `wait` looks at a run: at first, and after a while. Seconds."""
+
+
+class Workflows:
+    """The workflow runs of a loop's agent. Concurrency: any number of calls at once."""
+
+    def __init__(self, kernel: Kernel, counted: Callable[[], AbstractContextManager[object]]) -> None:
+        self._kernel = kernel
+        self._counted = counted
+        """Work that `aclose` of the loop waits for."""
+
+    async def run(
+        self,
+        spec: SpecLike,
+        input: Any = None,  # noqa: A002 - the word of the spec
+        *,
+        run_id: str | None = None,
+        stop: Stop = None,
+    ) -> WorkflowResult:
+        """Runs a workflow here until it ended, or until only a person can move it on.
+
+        `run_id`: of a new session; a run that has it already goes on. Raises: `WorkflowSpecError` with every problem of
+        the spec, `InvalidMessageError` for an input that does not fit, both before anything is stored; as `send` does.
+        Cancel: the run and its agents stop and end as cancelled.
+        """
+        with self._counted():
+            rid = await self._made(spec, input, run_id, None)
+            return await self.resume(rid, stop=stop)
+
+    async def start(
+        self,
+        spec: SpecLike,
+        input: Any = None,  # noqa: A002 - the word of the spec
+        *,
+        parent: str | None = None,
+        run_id: str | None = None,
+    ) -> str:
+        """Starts a workflow beside everything else and answers its id; durable when this returns.
+
+        `parent`: a session that hears of the end through its inbox, exactly once; it is stored with the end of the run.
+        Should this process die, whoever recovers or serves the agent goes on. Raises: as `run`; `SpawnRefusedError`
+        where the parent is nested too deep.
+        """
+        with self._counted():
+            rid = await self._made(spec, input, run_id, parent, detached=True)
+            run_beside(self._kernel, rid)
+            return rid
+
+    async def resume(self, run_id: str, *, stop: Stop = None) -> WorkflowResult:
+        """Goes on with a run that was interrupted, or has not begun; of one that ended or waits the result.
+
+        Raises: `SessionBusyError` when another process runs it, `WorkflowRunError` when it is no run.
+        """
+        admission = self._kernel.admission
+        assert admission is not None
+
+        with self._counted():
+            await self._head(run_id)
+            result = await admission.resume(run_id, SendOptions(stop=stop))
+        if result.status == "waiting_for_input" and not result.pending_interactions:
+            return await self.wait(run_id)
+        return await result_of_run(self._kernel, await self._state(run_id))
+
+    async def wait(self, run_id: str) -> WorkflowResult:
+        """Waits until a run ended, or until only a person can move it on, wherever it runs.
+
+        Runs nothing itself. Raises: `SessionNotFoundError`, `WorkflowRunError`. Cancel: the run goes on.
+        """
+        pause, seen = LOOK_S[0], -1
+        while True:
+            head = await self._head(run_id)
+            if head.status != "running" and head.sends and head.position != seen:
+                seen = head.position
+                state = await self._state(run_id)
+                send = state.facts.send
+                if send is not None and (send.finished is not None or results.result_of(state).pending_interactions):
+                    return await result_of_run(self._kernel, state)
+            await self._kernel.ambient.sleep(pause)
+            pause = min(pause * 1.5, LOOK_S[1])
+
+    async def cancel(self, run_id: str, *, reason: str = "cancelled") -> bool:
+        """Stops a run with everything in it, wherever it runs or waits; True when there was something to stop.
+
+        The run ends as cancelled; nobody is woken by it.
+        """
+        await self._head(run_id)
+        return await stop_tree(self._kernel, run_id, reason)
+
+    async def get(self, run_id: str, *, steps: bool = True) -> RunInfo:
+        """Progress of a run: status, times and usage of each step. Cost: its journal, in pages.
+
+        Raises: `SessionNotFoundError`, `WorkflowRunError` when it is no run.
+        """
+        return await info_of(self._kernel, await self._head(run_id), steps=steps)
+
+    async def list(self, *, parent: str | None = None, limit: int = 100) -> Sequence[RunInfo]:
+        """Runs of this agent, newest first, from their heads alone: without steps, and with the status of the session."""
+        agent = self._kernel.config.agent_name
+        query = SessionQuery(kind="workflow", agent_names=(agent,), parent_id=parent, limit=limit)
+        return [
+            RunInfo(
+                run_id=head.session_id,
+                name=head.title,
+                status=head.status,
+                parent_id=head.parent_id,
+                created_at=head.created_at,
+                updated_at=head.updated_at,
+                usage=head.usage,
+                counts={},
+            )
+            for head in await self._kernel.store.list(query)
+        ]
+
+    async def result(self, run_id: str) -> WorkflowResult | None:
+        """The result of a run that ended or waits; None while it runs. Cost: its journal."""
+        await self._head(run_id)
+        state = await self._state(run_id)
+        send = state.facts.send
+        done = send is not None and (send.finished is not None or send.paused)
+        return await result_of_run(self._kernel, state) if done else None
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    async def _head(self, run_id: str) -> Head:
+        head = (await self._kernel.store.lookup(run_id)).head
+        if head.kind != "workflow":
+            raise WorkflowRunError(run_id, "it is no workflow run")
+        return head
+
+    async def _state(self, run_id: str) -> State:
+        return await inspection.read_state(self._kernel.store, run_id)
+
+    async def _made(
+        self, given: SpecLike, value: Any, run_id: str | None, parent: str | None, *, detached: bool = False
+    ) -> str:
+        """The id of a run that is made; of one that was made with this id before, that one."""
+        kernel = self._kernel
+        spec = parse_workflow_spec(msgspec.to_builtins(given) if isinstance(given, WorkflowSpec) else given)
+        self._check_input(spec, value)
+        rid = kernel.ambient.new_id("run") if run_id is None else usable_id(run_id)
+        at = kernel.ambient.now()
+        persona = self._persona(spec)
+        first = HandedOff(persona, "the run's budget") if parent is None else await self._spawned(persona, parent)
+        begun = WorkflowStarted(spec=msgspec.to_builtins(spec), input=value, detached=detached)
+        name = kernel.config.agent_name
+        created = SessionCreated(rid, name, None, dict(spec.metadata), parent, "workflow")
+        records: tuple[Record, ...] = (first, begun)
+        stored, rows = first_records(kernel.config, created, at, *records)
+        needs = format_needed(rows)
+        new = NewSession(
+            session_id=rid,
+            agent_name=name,
+            records=rows,
+            at=at,
+            kind="workflow",
+            parent_id=parent,
+            lifecycle="detached",
+            title=spec.name,
+            min_format=needs,
+            status="running" if detached else "idle",
+        )
+        kernel.ambient.reach("create.before")
+        try:
+            await kernel.store.create(new)
+        except SessionExistsError:
+            if run_id is None:
+                raise
+            await self._head(rid)
+            return rid
+        kernel.ambient.reach("create.after")
+        assert kernel.admission is not None
+        kernel.admission.created(rid, stored, at, needs)
+        return rid
+
+    def _check_input(self, spec: WorkflowSpec, value: Any) -> None:
+        try:
+            size = len(encode(value))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidMessageError(f"the input of workflow {spec.name!r} is no JSON value: {error}") from error
+        if size > MAX_INPUT:
+            raise InvalidMessageError(
+                f"the input of workflow {spec.name!r} has {size:,} bytes; at most {MAX_INPUT:,} are taken"
+            )
+        why = None if spec.input_schema is None else self._kernel.limits.validate(spec.input_schema, value)
+        if why is not None:
+            raise InvalidMessageError(f"the input does not fit workflow {spec.name!r}: {why}")
+
+    def _persona(self, spec: WorkflowSpec) -> Persona:
+        budget = spec.budget
+        usd = None if budget is None else budget.max_cost_usd
+        return Persona(
+            name=spec.name,
+            run_token_budget=None if budget is None else budget.max_tokens,
+            run_cost_budget=None if usd is None else nanodollars(usd),
+        )
+
+    async def _spawned(self, persona: Persona, parent: str) -> SessionSpawned:
+        """The record of a run that tells a session how it ended."""
+        state = await self._parent_state(parent)
+        family = state.facts.family
+        mine = None if family is None else family.spawned
+        depth, most = spawning.depth_of(state), self._kernel.config.max_spawn_depth
+        if depth >= most:
+            raise SpawnRefusedError(
+                parent, f"agents and workflows may be nested {most} deep, and this one is at depth {depth}"
+            )
+        allowed = state.active.start.tools if state.active is not None else None
+        above = (self._kernel.config.agent_name,) if mine is None else mine.agents
+        return SessionSpawned(
+            persona=msgspec.structs.replace(persona, tools=allowed),
+            parent_id=parent,
+            root_id=parent if mine is None else mine.root_id,
+            depth=depth + 1,
+            agents=(*above, persona.name),
+            by="",
+            awaited=False,
+            lifecycle="detached",
+        )
+
+    async def _parent_state(self, parent: str) -> State:
+        return await inspection.read_state(self._kernel.store, parent)
