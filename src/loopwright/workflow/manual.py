@@ -30,9 +30,13 @@ _TEMPLATES = frozenset({"input", "arguments", "prompt", "system_prompt", "until"
 _NOTHING: Mapping[str, Any] = {}
 
 
-@cache
 def workflow_manual() -> str:
     """All that a model has to know to write a workflow: at most `MAX_MANUAL_CHARS` characters, the same in every process."""
+    return _manual()
+
+
+@cache
+def _manual() -> str:
     nodes = [_block(cls, skipped=LeafFields) for cls in get_args(Node)]
     common = [
         _titled("leaf (agent, tool, approve, wait, workflow) also", LeafFields, ("id",)),
@@ -50,7 +54,6 @@ def workflow_manual() -> str:
     )
 
 
-@cache
 def workflow_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a spec, whose root is an object; it says shapes and bounds, words are in the manual."""
     _, definitions = msgspec.json.schema_components((WorkflowSpec,), ref_template="#/$defs/{name}")
@@ -78,7 +81,6 @@ def _shortened(schema: object) -> Any:
     }
 
 
-@cache
 def workflow_example() -> dict[str, Any]:
     """A whole spec that uses most of the nodes, as JSON values."""
     return cast("dict[str, Any]", json.loads(prompt("workflow_example")))
