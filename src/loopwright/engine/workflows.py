@@ -35,7 +35,7 @@ from .children import stop_tree
 from .journal import first_records, format_needed
 from .kernel import Kernel
 from .turn import SendOptions
-from .workflow_progress import RunInfo, WorkflowResult, info_of, result_of_run
+from .workflow_progress import RunInfo, WorkflowResult, info_of, result_of_run, state_of_run
 
 SpecLike = WorkflowSpec | Mapping[str, Any]
 
@@ -193,7 +193,12 @@ class Workflows:
         return head
 
     async def _state(self, run_id: str) -> State:
-        return await inspection.read_state(self._kernel.store, run_id)
+        actor = ACTORS.find(self._kernel.store.identity, run_id)
+        if actor is not None and not actor.busy and (warm := actor.state) is not None:
+            send = warm.facts.send
+            if send is not None and send.finished is not None:
+                return warm  # it ended here, and nothing changes it any more
+        return await state_of_run(self._kernel.store, run_id)
 
     async def _made(
         self, given: SpecLike, value: Any, run_id: str | None, parent: str | None, *, detached: bool = False
