@@ -17,7 +17,7 @@ from loopwright.model.family_records import ChildFinished, ChildStarted
 from loopwright.model.records import ToolFinished
 from loopwright.testing import calls
 from loopwright.tools.ask import request_user_input_tool
-from loopwright.tools.workflows import create_workflow_tool, validate_workflow_tool, workflow_status_tool
+from loopwright.tools.workflow_authoring import create_workflow_tool, validate_workflow_tool, workflow_status_tool
 from loopwright.workflow import builder, create_workflow, resume_run
 
 TOOLS = [create_workflow_tool(with_manual=False), validate_workflow_tool(), workflow_status_tool()]

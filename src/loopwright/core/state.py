@@ -254,8 +254,7 @@ def _created(state: State, record: SessionCreated, at: float) -> None:
 
 def _forked(state: State, record: SessionForked, at: float) -> None:
     """Calls still open were made by the base; their answers follow in the same commit."""
-    state.facts.session_id = record.session_id
-    state.facts.sends = 0
+    state.facts.session_id, state.facts.sends = record.session_id, 0
     state.facts.usage = NO_USAGE
     if state.facts.context is not None:
         state.facts.context.holds.clear()  # the base settles them

@@ -8,7 +8,7 @@ Loaded by the first call that asks for it. Read next: `../core/spawning.py`, `ad
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -38,10 +38,12 @@ if TYPE_CHECKING:
     from ..model.agent_spec import AgentSpec
     from ..model.workflow_records import WorkflowStarted
     from ..model.workflow_spec import WorkflowSpec
-    from . import answers
+    from . import answers, call_workflows
+    from .call_workflows import CallWorkflows
 else:
     workflow_records = Late("loopwright.model.workflow_records")
     answers = Late("loopwright.engine.answers")
+    call_workflows = Late("loopwright.engine.call_workflows")
 
 ENDED = frozenset({"completed", "cancelled", "hit_round_limit", "budget_exceeded", "degraded", "failed"})
 
@@ -71,6 +73,11 @@ class CallChildren:
         child_id = await self._made(spec, task, awaited=False)
         run_beside(self._run.kernel, child_id)
         return child_id
+
+    @property
+    def workflows(self) -> CallWorkflows:
+        """Workflow runs of this session."""
+        return call_workflows.CallWorkflows(self._run, self)
 
     async def run_workflow(self, spec: WorkflowSpec, given: Any) -> ChildResult:
         """Runs a workflow that was checked, as a child, to its end."""
@@ -193,7 +200,8 @@ class CallChildren:
 
     async def _made_run(self, spec: WorkflowSpec, given: Any, *, awaited: bool) -> str:
         """The same for a workflow run; one in the background goes on without its parent, and is claimable at once."""
-        run, lifecycle = self._run, cast("Lifecycle", "linked" if awaited else "detached")
+        run = self._run
+        lifecycle: Lifecycle = "linked" if awaited else "detached"
         run_id = spawning.child_id_of(self._key, self._ordinal())
         if await self._known(run_id):
             return run_id

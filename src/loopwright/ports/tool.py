@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .child_agents import Agents
     from .history import SessionHistory
     from .transaction_work import OnCommit
-    from .workflow_runs import WorkflowRuns
 
 
 class ToolHandlerResult(Struct, frozen=True):
@@ -126,11 +125,6 @@ class ToolContext(Protocol):
     @property
     def agents(self) -> Agents:
         """Children of this session: to spawn, to talk to, to stop."""
-        ...
-
-    @property
-    def workflows(self) -> WorkflowRuns:
-        """Workflow runs of this session: to check, to run, to look at."""
         ...
 
     @property

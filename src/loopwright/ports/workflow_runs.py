@@ -1,7 +1,7 @@
 """The seam to workflow runs: what a tool handler may do with them.
 
-Owns: the Protocol `WorkflowRuns` behind `ToolContext.workflows`. Must not know: how runs go on (`engine/workflow_run.py`).
-Read next: `tools/workflows.py`.
+Owns: the Protocol `WorkflowRuns` behind `ToolContext.agents.workflows`. Must not know: how runs go on (`engine/workflow_run.py`).
+Read next: `tools/workflow_authoring.py`.
 """
 
 from __future__ import annotations

@@ -42,9 +42,9 @@ def create_workflow_tool(*, with_manual: bool = True) -> ToolDefinition:
         """
         try:
             if background:
-                run_id = await ctx.workflows.start(spec, input)
+                run_id = await ctx.agents.workflows.start(spec, input)
                 return ToolHandlerResult(f"run {run_id} has started in the background", data={"run_id": run_id})
-            result = await ctx.workflows.run(spec, input)
+            result = await ctx.agents.workflows.run(spec, input)
         except WorkflowSpecError as error:
             return _refused([str(one) for one in error.listed])
         data = {"run_id": result.session_id, "status": result.status}
@@ -67,7 +67,7 @@ def validate_workflow_tool() -> ToolDefinition:
         Args:
             spec: The workflow.
         """
-        problems = ctx.workflows.problems(spec)
+        problems = ctx.agents.workflows.problems(spec)
         return _refused(problems) if problems else ToolHandlerResult("the workflow can be run")
 
     return validate_workflow
@@ -87,9 +87,9 @@ def workflow_status_tool() -> ToolDefinition:
             action: Show how far it is, or stop it.
         """
         if action == "cancel":
-            stopped = await ctx.workflows.cancel(run_id)
+            stopped = await ctx.agents.workflows.cancel(run_id)
             return ToolHandlerResult(f"run {run_id} was stopped" if stopped else f"run {run_id} was over")
-        shown = await ctx.workflows.status(run_id)
+        shown = await ctx.agents.workflows.status(run_id)
         return ToolHandlerResult(encode(shown).decode(), data=dict(shown))
 
     return workflow_status
