@@ -195,7 +195,6 @@ BROKEN: list[tuple[type[MemoryStore], Callable[[ForkingStoreSuite], None]]] = [
     (CountsWhatIsNoItem, StoreSuite.test_operations_without_an_item_leave_the_inbox_as_it_is),
     (SleepsForStrangers, StoreSuite.test_who_asks_for_timers_alone_gets_nothing_else),
     (ChangesUnseen, StoreSuite.test_a_change_counts_only_for_what_was_seen),
-    (ChangesUnseen, StoreSuite.test_of_many_who_saw_one_version_one_changes_it),
     (KnowsNoBounds, StoreSuite.test_a_board_never_holds_more_than_its_bound),
     (PostsAgain, StoreSuite.test_what_is_tried_again_is_done_once),
     (CutsBodies, StoreSuite.test_bodies_of_any_size_and_bytes_come_back_as_they_were),
