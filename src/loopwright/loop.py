@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .engine.worker import SessionNews, WorkDone
     from .forms import OutputSchema
     from .model.events import AgentEvent
+    from .ports.executor import Executor
     from .ports.fold import FoldStrategy
     from .ports.memory import MemoryProvider
     from .ports.prices import Prices
@@ -107,6 +108,7 @@ class StatefulAgentLoop(SessionAccess, SessionTimers):
         durability: Durability = "barrier",
         ambient: Ambient | None = None,
         prices: Prices | Literal["auto"] | None = None,
+        executor: Executor | None = None,
     ) -> None:
         """Opens the store at once; the model is reached with the first send.
 
@@ -120,6 +122,7 @@ class StatefulAgentLoop(SessionAccess, SessionTimers):
         one provider or several. `token_counter`: a tokenizer, by default tiktoken where it is installed (extra `tokens`).
         `ambient`: clock, ids and randomness, for tests.
         `prices`: what calls cost, such as a `PriceTable`; "auto" takes the list prices of providers (extra `prices`).
+        `executor`: where agents of workflows run (`SubprocessExecutor`), by default in this process; it stays the host's.
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
         if config is not None and not isinstance(config, AgentLoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -169,6 +172,7 @@ class StatefulAgentLoop(SessionAccess, SessionTimers):
             own_counter=lambda: tiktoken_counter.shared_counter(),  # noqa: PLW0108 - loaded when it is asked
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
             prices=list_of_prices,
+            executor=executor,
         )
         self._admission = Admission(self._kernel)
         self._in_flight = InFlight()
