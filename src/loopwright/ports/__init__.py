@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .ambient import Ambient, RealAmbient
     from .artifact import Artifact, ArtifactStore
     from .cancellation import CancellationToken
+    from .cron_reader import CronReader
     from .fold import FoldDesk, FoldedPart, FoldResult, FoldStrategy, FoldTask
     from .history import HistoryPiece, SessionHistory
     from .hook import HookContext
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .store_admin import SessionStore, StoreAdmin
     from .store_transfer import StoreTransfer
     from .store_upkeep import StoreUpkeep
+    from .timer_book import TimedSession, TimerBook
     from .token_counter import TokenCounter
     from .tool import InputNeeded, OutputSlice, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
     from .transaction_work import OnCommit, TransactionCursor, TransactionHost
@@ -45,6 +47,7 @@ _HOME = {
     "ArtifactStore": "artifact",
     "BudgetAccount": "ledger",
     "CancellationToken": "cancellation",
+    "CronReader": "cron_reader",
     "FinishedSend": "representation",
     "FoldDesk": "fold",
     "FoldResult": "fold",
@@ -97,6 +100,8 @@ _HOME = {
     "StoreAdmin": "store_admin",
     "StoreTransfer": "store_transfer",
     "StoreUpkeep": "store_upkeep",
+    "TimedSession": "timer_book",
+    "TimerBook": "timer_book",
     "TokenCounter": "token_counter",
     "TodoList": "note_book",
     "ToolContext": "tool",
@@ -115,6 +120,7 @@ __all__ = [
     "ArtifactStore",
     "BudgetAccount",
     "CancellationToken",
+    "CronReader",
     "FinishedSend",
     "FoldDesk",
     "FoldResult",
@@ -167,6 +173,8 @@ __all__ = [
     "StoreAdmin",
     "StoreTransfer",
     "StoreUpkeep",
+    "TimedSession",
+    "TimerBook",
     "TodoList",
     "TokenCounter",
     "ToolContext",
