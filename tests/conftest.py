@@ -1,6 +1,6 @@
 """Hypothesis profiles: `ci` (default) tries the same examples every time, `dev` looks for new ones, longer.
 
-Servers for the tests come from `tests/servers/plugin.py`.
+pytest_plugins = ["tests.quick_files", "tests.servers.plugin", "tests.sandboxes"]
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.servers.plugin"]
+pytest_plugins = ["tests.quick_files", "tests.servers.plugin", "tests.sandboxes"]
 
 settings.register_profile(
     "ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]

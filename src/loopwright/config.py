@@ -85,6 +85,10 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How often completion hooks may send the model back to work in one send."""
     max_parallel_tools: int = 8
     """Calls of one batch that run at once."""
+    max_spawn_depth: int = 3
+    """How deep agents may spawn agents, workflow runs counted; 0: not at all."""
+    max_children_per_send: int = 20
+    """Agents that one send may start."""
     tool_timeout_s: float = 120.0
     """For tools that name none."""
     tool_output_limit: int = 50_000
@@ -203,6 +207,8 @@ _NOT_NEGATIVE = (
     "stop_grace_s",
     "lease_wait_s",
     "session_cache_size",
+    "max_spawn_depth",
+    "max_children_per_send",
 )
 _POSITIVE_OR_NONE = (
     "max_output_tokens",

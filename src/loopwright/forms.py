@@ -22,11 +22,11 @@ from .ports.prices import Prices
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 
 if TYPE_CHECKING:
-    from .core import window as windows
     from .engine import context_parts as parts
     from .engine import model_chain
     from .engine.context_parts import ContextParts
     from .engine.model_chain import ModelChain
+    from .model import context_records
     from .ports.fold import FoldStrategy
     from .ports.llm import LLMService
     from .ports.memory import MemoryProvider
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .tools import recall, registry, signature, validation
     from .transports import published_prices, service_factory
 else:
-    windows = Late("loopwright.core.window")
+    context_records = Late("loopwright.model.context_records")
     parts = Late("loopwright.engine.context_parts")
     model_chain = Late("loopwright.engine.model_chain")
     recall = Late("loopwright.tools.recall")
@@ -67,7 +67,7 @@ def source_of_tools(tools: ToolSource | Iterable[ToolDefinition | Callable[..., 
 
 def recalling(tools: ToolSource, config: AgentLoopConfig, shown_as: Representation | None) -> ToolSource:
     """`tools`, where a window will leave things out with those that bring them back; a host's own of these names stay."""
-    is_verbatim = shown_as is None or shown_as.kind == windows.VERBATIM
+    is_verbatim = shown_as is None or shown_as.kind == context_records.VERBATIM
     return tools if is_verbatim and config.context_budget_tokens is None else recall.RecallingTools(tools)
 
 

@@ -34,7 +34,7 @@ from .ports.llm import LLMService
 from .ports.schema_policy import SchemaPolicy
 from .ports.store import Durability, NewSession
 from .ports.tool import NoTools, ToolDefinition, ToolSource
-from .session_reading import SessionReading
+from .session_access import SessionAccess
 from .session_timers import SessionTimers
 from .stores.dsn import BUSY_WAIT_S, default_path, open_store
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from . import forms
     from .context import summary_fold
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, draining, epochs, folding, forking, recovery, watching, worker
+    from .engine import answers, beside, draining, epochs, folding, forking, recovery, watching, worker
     from .engine.answers import Answers
     from .engine.recovery import Recovered
     from .engine.worker import SessionNews, WorkDone
@@ -62,6 +62,7 @@ else:
     forms = Late("loopwright.forms")
     summary_fold = Late("loopwright.context.summary_fold")
     answers = Late("loopwright.engine.answers")
+    beside = Late("loopwright.engine.beside")
     draining = Late("loopwright.engine.draining")
     epochs = Late("loopwright.engine.epochs")
     folding = Late("loopwright.engine.folding")
@@ -78,7 +79,7 @@ T = TypeVar("T")
 _NOTHING_GIVEN = (None,) * 8
 
 
-class StatefulAgentLoop(SessionReading, SessionTimers):
+class StatefulAgentLoop(SessionAccess, SessionTimers):
     """Durable conversations with tools, over one store.
 
     Any number of loop objects, processes and threads may share a store; a session is run by one of them at a time.
@@ -453,6 +454,8 @@ class StatefulAgentLoop(SessionReading, SessionTimers):
             timers.close()
         for serving in self._serving:
             serving.cancel("the loop is closed")
+        if self._kernel.left_on_close:
+            beside.leave_all(self._kernel)
         await self._in_flight.drained(drain_timeout_s)
         if timers is not None:
             await timers.ended(drain_timeout_s)

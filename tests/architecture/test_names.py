@@ -25,6 +25,7 @@ MEANINGLESS = {"base", "common", "helpers", "manager", "utils"}
 # Module name → why two files may share it. The deliberate pairs are a port and what implements it, or an engine part and
 # the tool through which a model reaches it.
 SHARED_MODULE_NAMES: dict[str, str] = {
+    "board": "ports/board is the promise, tools/board the tools that a model calls",
     "memory": "ports/memory is what an agent remembers; stores/memory is the store without a disk",
     "shell": "ports/shell is the promise, tools/shell the tool that a model calls",
     "timers": "engine/timers fires what tools/timers lets a model set",
@@ -45,6 +46,7 @@ WIDE_CALLS: dict[str, str] = {
     "loopwright.config.*": "configuration is a list of named settings",
     "loopwright.tools.presets.create_default_tool_registry": "a registry is a list of named settings too",
     "loopwright.tools.decorator.tool": "each fact about a tool is a keyword parameter with a default",
+    "loopwright.executors.subprocess.SubprocessExecutor.*": "configuration is a list of named settings",
     "loopwright.cli.*": "each option of a command is a parameter of its function",
 }
 
@@ -55,6 +57,9 @@ LATE_IMPORTS: dict[str, str] = {
     "loopwright.ports": "the same, so that a process loads the seams that it uses",
     "loopwright.context": "the same, so that skills need no driver until they are used",
     "loopwright.tools": "the same, so that one tool's name does not load all built-in tools",
+    "loopwright.workflow": "the same, so that reading a spec does not load what writes one",
+    "loopwright.executors": "the same, so that leaves in this process load nothing of other processes",
+    "loopwright.executors.leaf_worker": "the factory that makes the loop of a leaf is named by its job",
     "loopwright.late": "the one place where a module that a new process does not need at once is loaded at its first use",
     "loopwright.stores.dsn": "a store and its driver are loaded when a DSN names them",
     "loopwright.transports.service_factory": "a protocol and its HTTP client are loaded when a service is built",

@@ -77,6 +77,28 @@ def test_the_matrix_finds_an_agent_that_depends_on_its_process() -> None:
         crash_matrix(forgetful, CrashScenario(name="depends", drive=one_send))
 
 
+def test_the_matrix_stops_once_at_each_name_where_that_is_asked_and_else_each_time() -> None:
+    agent = AGENTS["round-limit-wrap-up"]
+    every = [row.at for row in crash_matrix(agent.build, agent.scenario).rows]
+    first = [
+        row.at for row in crash_matrix(agent.build, agent.scenario, dsn="memory:names-{run}", names_only=True).rows
+    ]
+    assert first == [at for at in every if at.occurrence == 1]
+    assert {at.point for at in every} == {at.point for at in first}
+    assert len(first) < len(every)
+
+
+def test_a_place_for_each_run_may_be_made_by_a_function_of_its_number() -> None:
+    agent, runs = AGENTS["plain"], list[int]()
+
+    def place(run: int) -> str:
+        runs.append(run)
+        return f"memory:placed-{run}"
+
+    report = crash_matrix(agent.build, agent.scenario, dsn=place)
+    assert runs == list(range(1, len(report.rows) + 2))
+
+
 def test_an_error_of_the_undisturbed_run_is_raised_as_it_is() -> None:
     async def wrong(loop: StatefulAgentLoop) -> None:
         await loop.new_session(session_id=SESSION)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.crash.agents import SESSION, calls_then_sums_up, tools_of, two_sends
+from tests.crash.one_database import emptied
 from tests.servers import client
 
 from loopwright import AgentLoopConfig, LLMRequest, LLMResponse, PriceTable, StatefulAgentLoop, Usage
@@ -63,8 +66,10 @@ async def two_sends_and_the_books(loop: StatefulAgentLoop) -> None:
 SCENARIO = CrashScenario(name="held-money", drive=two_sends_and_the_books)
 
 
-def stopped_everywhere(dsn: str, *, recover: bool = False, twice: bool = False) -> None:
-    report: CrashReport = crash_matrix(build, SCENARIO, dsn=dsn, recover=recover, twice=twice)
+def stopped_everywhere(
+    dsn: str | Callable[[int], str], *, recover: bool = False, twice: bool = False, names_only: bool = False
+) -> None:
+    report: CrashReport = crash_matrix(build, SCENARIO, dsn=dsn, recover=recover, twice=twice, names_only=names_only)
     points = {row.at.point for row in report.rows}
     assert {"commit.before:cost_reserved", "commit.after:cost_reserved"} <= points
 
@@ -85,4 +90,4 @@ def test_money_is_settled_once_when_the_restarted_process_stops_too() -> None:
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])
 def test_money_is_settled_once_wherever_a_process_stops_on_a_server(kind: str) -> None:
     with client.shared(kind).database() as dsn:
-        stopped_everywhere(f"{dsn}?prefix=run{{run}}_")
+        stopped_everywhere(emptied(dsn), names_only=not os.environ.get("LOOPWRIGHT_FULL"))

@@ -20,6 +20,12 @@ SAYS = {
         "completed | Well: a person denied the call",
     ],
     "ask_a_person": ["waiting_for_input | Ship it on a Friday?", "completed | The boss says no."],
+    "boards": [
+        "reader | completed | Somebody checks the links already",
+        "#1 (version 2, task, by checker)\n  check the links: done, two are dead",
+        "too late: entry 1 of board 'docs': it was changed since version 1 was read",
+        "leader: checker",
+    ],
     "costs": ["budget_exceeded after 3 rounds | $0.1035", "session: 3 calls, 103,500,000 nanodollars"],
     "crash_and_resume": ["the first process ended with -9", "party | completed | Coffee is ready.", "baked: ['cake']"],
     "follow_ups": ["queued 1 | the second click is a duplicate: True", "I heard: Only after 2020!"],

@@ -25,8 +25,9 @@ from loopwright import (
     tool,
 )
 from loopwright.cli.usage_report import Wanted, usage_report
+from loopwright.model.call_errors import CompactionFailed
 from loopwright.model.context_records import CostReserved, CostSettled, FoldFailed, FoldMade
-from loopwright.model.errors import BudgetRefusedError, CompactionFailed, LLMRequestError, LLMTransientError
+from loopwright.model.errors import BudgetRefusedError, LLMRequestError, LLMTransientError
 from loopwright.model.records import AssistantMessageAdded, AttemptFailed, SendFinished
 from loopwright.ports.ledger import BudgetAccount
 from loopwright.testing import ScriptedLLM, gated

@@ -9,7 +9,8 @@ import pytest
 from tests.scenario.conftest import Listener, Stage, asked
 
 from loopwright import AgentLoopConfig, LLMResponse, LLMRetryPolicy, StatefulAgentLoop, Usage, tool
-from loopwright.model.errors import CompactionFailed, ConfigError, LLMTransientError
+from loopwright.model.call_errors import CompactionFailed
+from loopwright.model.errors import ConfigError, LLMTransientError
 from loopwright.model.records import AssistantMessageAdded, AttemptFailed, SendStarted
 from loopwright.testing import ScriptedLLM
 from loopwright.transports.price_table import PriceTable

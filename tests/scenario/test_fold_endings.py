@@ -14,8 +14,9 @@ from loopwright import AgentHooks, HookPoint, LLMRequest, LLMResponse
 from loopwright.core.context_state import SUPERSEDED, VETOED, wait_after
 from loopwright.core.fold_plan import HARD_WAIT
 from loopwright.core.state import State, apply
+from loopwright.model.call_errors import CompactionFailed
 from loopwright.model.context_records import FoldFailed, FoldMade
-from loopwright.model.errors import CancellationRequested, CompactionFailed, HookFailedError
+from loopwright.model.errors import CancellationRequested, HookFailedError
 from loopwright.model.messages import UserMessage
 from loopwright.model.notes import Note
 from loopwright.model.usage import Usage

@@ -31,9 +31,9 @@ from loopwright.core.fold_plan import due
 from loopwright.core.pairing import problem
 from loopwright.core.state import State, apply
 from loopwright.core.window import tokens_of
+from loopwright.model.call_errors import CompactionFailed
 from loopwright.model.context_records import FoldFailed, FoldMade, NoteWritten
 from loopwright.model.errors import (
-    CompactionFailed,
     ConfigError,
     HookFailedError,
     LLMContextOverflowError,

@@ -41,6 +41,8 @@ class Keeper:
             place = self._folder / f"{kind}-{len(self._servers)}"
             wishes = {name: request[name] for name in ("durable", "settings") if name in request}
             server = KINDS[kind](Path(self._programs[kind]), place, **wishes)
+            if not server.durable and not server.settings:  # both may change how data are made
+                server.made = self._folder / f"made-{kind}"
             self._servers[key] = server
         if wish == "start":
             server.start()

@@ -10,6 +10,7 @@ from .asking import ask
 from .base import Server
 
 FAST = ["fsync=off", "full_page_writes=off", "autovacuum=off", "wal_level=minimal", "max_wal_senders=0"]
+TIDY = "dynamic_shared_memory_type=mmap"  # in the data folder: elsewhere a killed server would leave it behind
 
 
 class Postgres(Server):
@@ -25,7 +26,7 @@ class Postgres(Server):
         self.run(*made, *order, "--no-instructions", *([] if self.durable else ["--no-sync"]))
 
     def command(self) -> Sequence[str]:
-        settings = ["unix_socket_directories=", "listen_addresses=127.0.0.1", "max_connections=200"]
+        settings = ["unix_socket_directories=", "listen_addresses=127.0.0.1", "max_connections=200", TIDY]
         settings += [] if self.durable else FAST
         words = [str(self.programs / "postgres"), "-D", str(self.data), "-p", str(self.port)]
         return [*words, *(word for setting in settings for word in ("-c", setting))]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import asyncmy
 import pytest
+from tests.quick_files import is_fit
 
 from . import client
 from .asking import ask
@@ -180,3 +181,9 @@ def test_what_apt_get_complains_about_is_told_and_nothing_is_installed_after_it(
 
 def test_a_machine_without_apt_get_is_told_so(tmp_path: Path) -> None:
     assert installing(tmp_path, None) == ("there is no apt-get here", [])
+
+
+def test_files_of_a_run_go_to_memory_only_where_there_is_room_for_them(tmp_path: Path) -> None:
+    assert is_fit(tmp_path, room=1)
+    assert not is_fit(tmp_path, room=2**60)
+    assert not is_fit(tmp_path / "none", room=1)

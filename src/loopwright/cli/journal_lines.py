@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ..model.codec import decode_record
+from ..model.context_records import ContextRecord
 from ..model.errors import StoreCorruptError
 from ..model.messages import FilePart, ImagePart, TextPart, content_text
 from ..model.records import (
@@ -38,6 +39,7 @@ from ..model.records import (
 from ..model.usage import Usage
 from ..ports.store import StoredRecord
 from .context_lines import context_words
+from .family_lines import family_words
 from .text_columns import columns, cut_to
 
 _CONTROL = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
@@ -160,4 +162,4 @@ def _words(record: Record | None, width: int) -> str:
                 f", key {record.key}" if record.key else ""
             )
         case _:
-            return context_words(record)
+            return context_words(record) if isinstance(record, ContextRecord) else family_words(record)

@@ -6,7 +6,7 @@ Read next: `projected.py`.
 
 from __future__ import annotations
 
-from ..core.window import VERBATIM
+from ..model.context_records import VERBATIM
 from ..model.messages import Message
 from ..ports.representation import FinishedSend
 

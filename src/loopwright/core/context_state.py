@@ -4,9 +4,8 @@ Owns: `ContextFacts`, and the steps of those records. Must not know: who writes 
 Loaded with the first such record. Read next: `window.py`, `fold_plan.py`.
 """
 
-from __future__ import annotations
+# Annotations are values here, not text: msgspec would compile each of them when it reads a checkpoint.
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +33,11 @@ from .estimate import fixed_tokens, message_tokens
 from .state import State
 
 if TYPE_CHECKING:
+    import bisect
+
     from . import note_rules
 else:
+    bisect = Late("bisect")
     note_rules = Late("loopwright.core.note_rules")
 
 LONGEST_WAIT = 32
@@ -137,7 +139,7 @@ def _fold_made(state: State, record: FoldMade, at: float) -> None:
 def _fold_heard(state: State, record: FoldMade, at: float) -> None:
     """What the fold does to the window; whatever of it was never read is gone already."""
     spans = state.spans
-    first = bisect_left(spans, (record.through, 0))
+    first = bisect.bisect_left(spans, (record.through, 0))
     cut = spans[first][1] if first < len(spans) else len(state.messages)
     end = spans[first + 1][1] if first + 1 < len(spans) else len(state.messages)
     gone, kept = state.messages[:cut], state.messages[cut:end]

@@ -72,6 +72,10 @@ class TakeInbox(Struct, frozen=True):
     """Turn the waiting inbox items into user messages."""
 
 
+class TakeWakes(Struct, frozen=True):
+    """Look in the inbox for what open calls wait for."""
+
+
 class Say(Struct, frozen=True):
     """Add a message of the engine."""
 
@@ -100,7 +104,7 @@ class Idle(Struct, frozen=True):
     """No send is open."""
 
 
-Step: TypeAlias = CallModel | FoldWindow | RunTools | TakeInbox | Say | Pause | Finish | Idle
+Step: TypeAlias = CallModel | FoldWindow | RunTools | TakeInbox | TakeWakes | Say | Pause | Finish | Idle
 """Everything that can come next."""
 
 ROUND_LIMIT_MARK = "[hit_round_limit]"
@@ -113,7 +117,7 @@ def decide(state: State, limits: Limits, *, inbox_waiting: bool, held: frozenset
     if send is None:
         return Idle()
     if state.batch:
-        return _open_batch(state, held)
+        return _open_batch(state, held, inbox_waiting)
     if send.replied:
         return after_reply(send, limits, inbox_waiting=inbox_waiting)
     if inbox_waiting and not send.wrap_up:
@@ -181,10 +185,14 @@ def _unfit(send: SendFacts, unfit: Unfit, limits: Limits) -> Step:
     return Finish("failed", send.answer, None, "output.invalid", unfit.reason, message)
 
 
-def _open_batch(state: State, held: frozenset[str]) -> Step:
-    runnable = tuple([c for c in state.open_calls() if not c.waits_for_person and c.call.id not in held])
+def _open_batch(state: State, held: frozenset[str], inbox_waiting: bool) -> Step:
+    calls = state.open_calls()
+    runnable = tuple([c for c in calls if not c.waits_for_person and c.waits is None and c.call.id not in held])
     if runnable:
         return RunTools(runnable)
-    if any(c.waits_for_person for c in state.batch):
+    outside = any(c.waits is not None for c in calls)
+    if outside and inbox_waiting:
+        return TakeWakes()
+    if outside or any(c.waits_for_person for c in calls):
         return Pause("waiting_for_input")
     return Pause("pending_tools")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 FRAMES = (
+    "agent_report",
     "conversation_so_far",
     "finished_send",
     "folded_send",

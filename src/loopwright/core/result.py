@@ -36,13 +36,14 @@ class StatefulResult(Struct, frozen=True, kw_only=True):
     final_text: str = ""
     rounds: int = 0
     usage: Usage = NO_USAGE
-    """All model calls of this send, failed attempts included."""
+    """All model calls of this send and of the children whose end it heard of, failed attempts included."""
     output: Any = None
     """The validated structured answer; None when none was asked for."""
     pending_tool_calls: tuple[ToolCall, ...] = ()
     """Calls that the host must answer (`submit_tool_results`)."""
     pending_interactions: tuple[Interaction, ...] = ()
-    """Questions that a person must answer (`submit_input`)."""
+    """Questions that a person must answer (`submit_input`), those of children included. None while the send is
+    waiting_for_input: it waits for a time, a signal or a child that runs elsewhere, and goes on by itself."""
     error_code: str | None = None
     """Code of what ended a failed or degraded send."""
     error_message: str | None = None
@@ -73,16 +74,18 @@ def result_of(state: State, error: BaseException | None = None) -> StatefulResul
         raise InvariantError(f"session {state.facts.session_id!r} has no send")
     if send.finished is not None:
         return _finished(state.facts.session_id, send, error)
-    questions = tuple([c.question for c in state.batch if c.waits_for_person and c.question is not None])
-    host = tuple([c.call for c in state.open_calls() if not c.waits_for_person])
+    questions = [c.question for c in state.batch if c.waits_for_person and c.question is not None]
+    outside = [c.waits for c in state.open_calls() if c.waits is not None]
+    questions += [question for waits in outside for question in waits.interactions]
+    host = tuple([c.call for c in state.open_calls() if not c.waits_for_person and c.waits is None])
     return StatefulResult(
         session_id=state.facts.session_id,
-        status="waiting_for_input" if questions else "pending_tools",
+        status="waiting_for_input" if questions or outside else "pending_tools",
         final_text=send.answer,
         rounds=send.rounds,
         usage=send.usage,
         pending_tool_calls=host,
-        pending_interactions=questions,
+        pending_interactions=tuple(questions),
         send_index=send.start.index,
     )
 

@@ -7,7 +7,7 @@ Records of what the model sees beside the conversation (epochs, projections, fol
 Read next: `decide.py`.
 """
 
-from __future__ import annotations
+# Annotations are values here, not text: msgspec would compile each of them when it reads a checkpoint.
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Struct, field
 
 from ..late import Late
-from ..model.codec import CONTEXT_KINDS
+from ..model.codec import CONTEXT_KINDS, FAMILY_KINDS
 from ..model.errors import LLMContextOverflowError
-from ..model.messages import Message, ToolCall, ToolResultMessage, UserMessage
+from ..model.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage
 from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
@@ -43,15 +43,20 @@ from ..model.records import (
 from ..model.specs import FinishReason
 from ..model.usage import NO_USAGE, Usage
 from .estimate import message_tokens
-from .pairing import LOST_RESULT
 
 if TYPE_CHECKING:
     from ..model.context_records import SendProjected
-    from . import context_state
+    from ..model.family_records import CallWaits, CallWoken
+    from . import context_state, family_state, later_steps, pairing
     from .context_state import ContextFacts
+    from .family_state import FamilyFacts
+    from .workflow_state import WorkflowState
 else:
     context_state = Late("loopwright.core.context_state")
-    SendProjected = ContextFacts = Any
+    family_state = Late("loopwright.core.family_state")
+    later_steps = Late("loopwright.core.later_steps")
+    pairing = Late("loopwright.core.pairing")
+    SendProjected = ContextFacts = FamilyFacts = CallWaits = CallWoken = WorkflowState = Any
 
 
 class SendFacts(Struct):
@@ -104,6 +109,8 @@ class Facts(Struct):
     """Digest of the newest link; "" when there is none."""
     context: ContextFacts | None = None
     """What is known beside the conversation: prompt epoch, folds, notes; None until there is anything."""
+    family: FamilyFacts | None = None
+    """Who spawned the session, its children, kept signals; None for a session without any of it."""
 
 
 class OpenCall(Struct):
@@ -118,6 +125,10 @@ class OpenCall(Struct):
     question: Interaction | None = None
     answer: Any = None
     answered: bool = False
+    waits: CallWaits | None = None
+    """What it waits for outside; None again once that happened."""
+    woken: CallWoken | None = None
+    """What happened, for its handler."""
     result: ToolFinished | None = None
 
     @property
@@ -152,6 +163,8 @@ class State(Struct):
     """Calls of damaged history that had to be answered by us and are not yet noted in the journal."""
     dropped: list[int] = field(default_factory=lambda: [])
     """Positions of stray results that are not yet noted in the journal."""
+    workflow: WorkflowState | None = None
+    """Of a workflow run: what its steps came to; None for a conversation."""
 
     @property
     def active(self) -> SendFacts | None:
@@ -168,7 +181,7 @@ class State(Struct):
         for candidate in self.batch:
             if candidate.call.id == call_id:
                 return candidate
-        return None
+        return None if self.workflow is None else self.workflow.calls.get(call_id)
 
 
 def fold(records: Iterable[tuple[Record, float]], state: State | None = None) -> State:
@@ -181,14 +194,14 @@ def fold(records: Iterable[tuple[Record, float]], state: State | None = None) ->
 
 def apply(state: State, record: Record, at: float) -> None:
     """Folds one record into `state`."""
-    (_STEPS.get(type(record)) or context_state.step_of(type(record)))(state, record, at)
+    (_STEPS.get(type(record)) or later_steps.step_of(type(record)))(state, record, at)
     state.position += 1
 
 
 def hear(state: State, record: Record, at: float) -> None:
     """`apply` for a record whose facts a later checkpoint has: it changes the window and the open calls alone."""
     kind = type(record)
-    (_HEARD.get(kind) or _STEPS.get(kind) or context_state.hearing_of(kind))(state, record, at)
+    (_HEARD.get(kind) or _STEPS.get(kind) or later_steps.hearing_of(kind))(state, record, at)
     state.position += 1
 
 
@@ -219,7 +232,7 @@ def refusal(state: State, record: Record) -> str | None:
             return f"call {record.call_id!r} is not open"
     if kind is SendPaused and state.active is None:
         return "no send is open"
-    return None if kind in _STEPS else context_state.refusal(state, record)
+    return None if kind in _STEPS else later_steps.refusal(state, record)
 
 
 _SPEAKS = frozenset({UserMessageAdded, AssistantMessageAdded, SendStarted, SendFinished})
@@ -292,7 +305,8 @@ def _assistant_heard(state: State, record: AssistantMessageAdded, at: float) -> 
     if state.batch:
         _answer_lost(state)
     _say(state, record.message)
-    state.batch = [OpenCall(call, index, state.position) for index, call in enumerate(record.message.tool_calls)]
+    if calls := record.message.tool_calls:
+        state.batch = [OpenCall(call, index, state.position) for index, call in enumerate(calls)]
 
 
 def _assistant(state: State, record: AssistantMessageAdded, at: float) -> None:
@@ -352,7 +366,9 @@ def _tool_finished(state: State, record: ToolFinished, at: float) -> None:
     call.result = record
     if state.facts.send is not None:
         state.facts.send.paused = False
-    if all(c.result is not None for c in state.batch):
+    if state.workflow is not None:
+        state.workflow.tool_finished(record, state.position)
+    elif all(c.result is not None for c in state.batch):
         _close_batch(state)
 
 
@@ -404,14 +420,14 @@ def _answer_lost(state: State) -> None:
     """Damage only: somebody speaks while calls are open, so they are answered with a placeholder."""
     for call in state.open_calls():
         state.lost_answers.append(call.call.id)
-        call.result = ToolFinished(call.call.id, call.call.name, "aborted", LOST_RESULT)
+        call.result = ToolFinished(call.call.id, call.call.name, "aborted", pairing.LOST_RESULT)
     _close_batch(state)
 
 
 def _say(state: State, message: Message) -> None:
     state.messages.append(message)
     state.tokens += message_tokens(message)
-    if type(getattr(message, "content", None)) is tuple:
+    if not isinstance(message, AssistantMessage) and type(message.content) is tuple:
         state.has_parts = True
 
 
@@ -462,7 +478,7 @@ FACTS_ONLY = frozenset(
         StateCheckpointed,
         ChainLinked,
     )
-) | frozenset(CONTEXT_KINDS).difference(("fold_made", "send_projected"))
+) | frozenset((*CONTEXT_KINDS, *FAMILY_KINDS)).difference(("fold_made", "send_projected"))
 """Kinds that say nothing to the model: while no call is open they change facts alone, and a later checkpoint has those."""
 
 
@@ -477,4 +493,6 @@ def facts_of(checkpoint: StateCheckpointed) -> Facts:
     facts = msgspec.convert(checkpoint.facts, Facts)
     if facts.context is not None:
         facts.context = context_state.known_facts(facts.context)
+    if facts.family is not None:
+        facts.family = family_state.known_facts(facts.family)
     return facts

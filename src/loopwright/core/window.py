@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model.context_records import SendProjected
+from ..model.context_records import VERBATIM, SendProjected
 from ..model.messages import Message
 from .estimate import message_tokens
 from .state import State
-
-VERBATIM = "verbatim"
 
 
 def window(state: State) -> tuple[Message, ...]:

@@ -232,7 +232,11 @@ class ActorTable:
     def drop(self, identity: str, session_id: str | None = None) -> None:
         """Forgets idle sessions of a store: one, or all."""
         with self._lock:
-            for key in [k for k in self._idle if k[0] == identity and session_id in (None, k[1])]:
+            if session_id is not None:
+                gone = [key] if (key := (identity, session_id)) in self._idle else []
+            else:
+                gone = [key for key in self._idle if key[0] == identity]
+            for key in gone:
                 del self._idle[key]
                 del self._actors[key]
 

@@ -37,11 +37,15 @@ from .running import base_prompt, before_append, said, without_bytes
 from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing, pending_error
 
 if TYPE_CHECKING:
-    from ..core import pricing
+    from ..core import pricing, spawning
     from ..core import result as results
     from ..core.result import FollowUpQueued, StatefulResult
-    from . import epochs
+    from . import child_entry, epochs, wakes
+    from .running import RunContext
 else:
+    spawning = Late("loopwright.core.spawning")
+    child_entry = Late("loopwright.engine.child_entry")
+    wakes = Late("loopwright.engine.wakes")
     epochs = Late("loopwright.engine.epochs")
     pricing = Late("loopwright.core.pricing")
     results = Late("loopwright.core.result")
@@ -52,6 +56,9 @@ _log = logging.getLogger("loopwright.admission")
 
 _UNHEARD = frozenset({"failed", "degraded", "hit_round_limit", "budget_exceeded"})
 """Outcomes after which a waiting follow-up gets a send of its own; who stopped a run wanted silence."""
+
+_QUIET = frozenset({"stop", "wake", "signal"})
+"""Kinds of inbox items that say nothing to a model: they begin no send."""
 
 BREATH = 32
 """Sends after which everything else that is ready runs first: where neither model nor store waits, nothing else would."""
@@ -65,6 +72,7 @@ class Admission:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        kernel.admission = self
         self._sends = 0
 
     async def send(self, session_id: str, message: UserMessage, options: SendOptions) -> StatefulResult:
@@ -93,7 +101,7 @@ class Admission:
         """Continues the open send, or runs once more without new input when none is open."""
 
         async def begin(turn: Turn) -> Begun:
-            await self._load(turn)
+            await self._load(turn, fresh=True)  # it may have been another process's
             if (begun := await self._left_behind(turn, "resume")) is not None:
                 return begun
             if not turn.journal.state.messages and turn.journal.state.note is None:
@@ -120,18 +128,55 @@ class Admission:
 
         async with self._turn(session_id) as actor:
             begun = await self._admitted(actor, AS_SET, begin, wait_s=wait_s)
-            return None if begun is None else await ended(begun)
+            result = None if begun is None else await ended(begun)
+            await self._parent_goes_on(actor)
+            return result
+
+    async def run_child(self, session_id: str, parent: RunContext) -> StatefulResult | None:
+        """Begins or continues a child whose parent waits for it right here; None while another process runs it.
+
+        The child stops with its parent; when the parent leaves its own run to others, so does the child.
+        """
+
+        async def begin(turn: Turn) -> Begun:
+            await self._load(turn)
+            state = turn.journal.state
+            turn.journal.awaited = True
+            if state.active is not None:
+                begun = await self._left_behind(turn, "its parent goes on")
+                assert begun is not None
+            elif state.facts.send is not None:
+                return results.result_of(state)
+            else:
+                begun = await self._open(turn, child_entry.first_input(state))
+            return child_entry.beside_parent(turn, parent, begun)
+
+        async with self._turn(session_id) as actor:
+            try:
+                return await ended(await self._admitted(actor, AS_SET, begin, wait_s=0.0))
+            except SessionBusyError:
+                return None
+
+    async def _parent_goes_on(self, actor: Actor) -> None:
+        """After a run of a child that nobody waited for right here: its parent may go on."""
+        state = actor.state
+        if state is not None and state.facts.family is not None:
+            await child_entry.parent_goes_on(self.kernel, state)
 
     async def _left_behind(self, turn: Turn, reason: str) -> Begun | None:
         """An open send or waiting messages, to go on with; stops that came after what they were meant for are taken away."""
         state = turn.journal.state
         if state.active is not None:
-            return results.result_of(state) if state.active.paused else await turn.take_over(reason)
+            if not state.active.paused:
+                return await turn.take_over(reason)
+            begun = await wakes.wake(turn)
+            return begun or results.result_of(turn.journal.state)
         items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
-        if any(item.kind != "stop" for item in items):
+        if any(item.kind not in _QUIET for item in items):
             return await self._from_inbox(turn)
         if items:
-            await turn.journal.commit([], release=True, ops=(TakeItems(tuple([i.item_id for i in items])),))
+            records = await said(self.kernel, state, items)
+            await turn.journal.commit(records, release=True, ops=(TakeItems(tuple([i.item_id for i in items])),))
         return None
 
     async def enqueue(self, session_id: str, message: UserMessage, item_id: str) -> FollowUpQueued:
@@ -165,7 +210,7 @@ class Admission:
                 old = await turn.take_over("a follow-up arrived")
                 return functools.partial(self._own_after, turn, old, item_id)
             items = await turn.journal.waiting()
-            return await self._from_inbox(turn) if any(i.kind != "stop" for i in items) else None
+            return await self._from_inbox(turn) if any(i.kind not in _QUIET for i in items) else None
 
         async with self._turn(session_id) as actor:
             try:
@@ -227,6 +272,7 @@ class Admission:
             result = await ended(begun)
             if result.status in _UNHEARD and actor.inbox_seq > actor.inbox_seen:
                 await self._run_unheard(actor)
+            await self._parent_goes_on(actor)
             return result
 
     async def _run_unheard(self, actor: Actor) -> None:
@@ -245,6 +291,7 @@ class Admission:
             _log.warning("session %s: a follow-up waits for the next run: %s", actor.session_id, error)
 
     def _turn(self, session_id: str) -> TurnOf:
+        """The session's turn, to be taken with `async with`."""
         return ACTORS.turn(self.kernel.store.identity, session_id, self.kernel.config.session_cache_size)
 
     async def _admitted(
@@ -310,7 +357,7 @@ class Admission:
         items = await journal.waiting() if journal.inbox_waiting else ()
         if not items:
             return await self._open(turn, [message], healed=healed)
-        earlier = await said(self.kernel, journal.session_id, items)
+        earlier = await said(self.kernel, journal.state, items)
         ids = tuple([item.item_id for item in items])
         begun = await self._open(turn, [*earlier, message], healed=healed, ops=(TakeItems(ids),))
         journal.actor.inbox_seen = max(journal.actor.inbox_seen, items[-1].seq)
@@ -322,7 +369,7 @@ class Admission:
         options, config = turn.options, self.kernel.config
         usd = config.run_cost_budget_usd
         names = options.tools if options.tools is not None else (options.registry or self.kernel.tools).names()
-        return SendStarted(
+        start = SendStarted(
             index=turn.journal.state.facts.sends + 1,
             send_id=options.send_id,
             max_rounds=options.max_rounds or config.max_rounds,
@@ -335,6 +382,8 @@ class Admission:
             output=options.output,
             context_budget_tokens=config.context_budget_tokens,
         )
+        family = turn.journal.state.facts.family
+        return start if family is None else spawning.as_spawned(start, family.persona, options.overridden())
 
     async def _from_inbox(self, turn: Turn) -> Callable[[], Awaitable[StatefulResult]]:
         """A send whose input is what waits in the inbox: it is taken at the first boundary, under the lease."""
@@ -434,7 +483,7 @@ def _receipt(session_id: str, item_id: str, queued: Enqueued) -> FollowUpQueued:
 
 def epochs_asked(turn: Turn, start: SendStarted) -> bool:
     """False for a session with nothing to freeze and nothing to project: it has no tools, no instructions, no context parts."""
-    kernel, facts = turn.kernel, turn.journal.state.facts
-    if facts.context is not None or kernel.context is not None or start.tools:
+    kernel, state = turn.kernel, turn.journal.state
+    if state.facts.context is not None or kernel.context is not None or start.tools:
         return True
-    return base_prompt(kernel.config, turn.journal.state, start.system_prompt) is not None
+    return base_prompt(kernel.config, state, start.system_prompt) is not None

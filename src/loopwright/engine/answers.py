@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from ..core import family_state as state_of_family
 from ..core.calls import as_content, idempotency_key
-from ..core.result import StatefulResult
+from ..core.result import StatefulResult, result_of
 from ..core.state import OpenCall, State
 from ..core.unseen import part_problem
 from ..model.call_errors import InteractionError, ToolResultError
@@ -20,11 +21,12 @@ from ..model.messages import Content
 from ..model.records import Interaction, QuestionAnswered, Record, ResultStatus, ToolFinished
 from ..ports.store import InboxItem
 from ..ports.tool import ToolHandlerResult
+from . import inspection, wakes
 from .actor import ACTORS
 from .admission import Admission
 from .kernel import Kernel
 from .outputs import kept_data, within_limit
-from .turn import Begun, Turn, healing
+from .turn import Begun, Turn
 
 
 class Answers:
@@ -36,6 +38,9 @@ class Answers:
 
     async def submit_input(self, session_id: str, interaction_id: str, value: Any, by: str) -> StatefulResult:
         """Answers a question and goes on; see `StatefulAgentLoop.submit_input`."""
+        if (child := await self._asked_below(session_id, interaction_id)) is not None:
+            await self.submit_input(child, interaction_id, value, by)
+            return await self._gone_on(session_id)
 
         async def accept(turn: Turn) -> None:
             await turn.journal.load(fresh=True)
@@ -84,7 +89,8 @@ class Answers:
             if head.owner not in (None, self.kernel.store.owner) and head.expires_in_s > 0:
                 raise SessionBusyError(session_id, head.owner or "", head.expires_in_s)
             count = len(state.open_calls())
-            await turn.journal.commit(healing(state, reason), sync=True, release=True)
+            records, ops = wakes.stopped(turn.journal, reason)
+            await turn.journal.commit(records, sync=True, release=True, ops=ops)
             return count
 
         return await self.admission.in_turn(session_id, abort)
@@ -114,6 +120,23 @@ class Answers:
             return turn.run
 
         return await self.admission.run_after(session_id, begin)
+
+    async def _asked_below(self, session_id: str, interaction_id: str) -> str | None:
+        """The child that a call of this session waits for because of this question; None when it is the session's own."""
+        state = await inspection.read_state(self.kernel.store, session_id)
+        return state_of_family.asked_below(state, interaction_id)
+
+    async def _gone_on(self, session_id: str) -> StatefulResult:
+        """The session's result after a child of it went on: it is run here, or somebody else who does is waited for."""
+        while True:
+            try:
+                result = await self.admission.recover(session_id, wait_s=self.kernel.config.lease_ttl_s)
+            except SessionBusyError:
+                continue
+            if result is not None:
+                return result
+            state = await inspection.read_state(self.kernel.store, session_id)
+            return result_of(state)
 
     def _asked(self, state: State, interaction_id: str) -> OpenCall | None:
         for call in state.batch:

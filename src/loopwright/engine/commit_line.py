@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..late import Late
 from ..model.call_errors import OnCommitError
@@ -24,6 +24,9 @@ else:
 
 _tasks: set[asyncio.Task[None]] = set()
 
+Waiting: TypeAlias = tuple[Sequence[Record], tuple[Op, ...], "asyncio.Future[None]"]
+"""Records and operations that go with the next commit, and who waits for it."""
+
 
 class CommitLine:
     """The line of one journal; an object because who waits and who writes belong together."""
@@ -33,18 +36,18 @@ class CommitLine:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._in_flight = False
-        self._merging: list[tuple[Sequence[Record], asyncio.Future[None]]] = []
+        self._merging: list[Waiting] = []
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Record], ops: tuple[Op, ...] = ()) -> None:
         """See `Journal.append`."""
         if self._in_flight:
             place = asyncio.get_running_loop().create_future()
-            self._merging.append((records, place))
+            self._merging.append((records, ops, place))
             _, cancelled = await settled(place)
             if cancelled is not None:
                 raise cancelled
             return
-        await self._in_line(records, sync=False)
+        await self._in_line(records, sync=False, ops=ops)
 
     async def alone(self, records: Sequence[Record], *ops: Op) -> None:
         """See `Journal.alone`."""
@@ -76,7 +79,7 @@ class CommitLine:
         if isinstance(error, asyncio.CancelledError):
             return  # that commit is done; only its caller was cancelled
         merging, self._merging = self._merging, []
-        for _, place in merging:
+        for *_, place in merging:
             if not place.done():
                 place.set_exception(error)
 
@@ -86,18 +89,19 @@ class CommitLine:
         task.add_done_callback(_tasks.discard)
         self._in_flight = True
 
-    async def _write_merged(self, merging: list[tuple[Sequence[Record], asyncio.Future[None]]]) -> None:
+    async def _write_merged(self, merging: list[Waiting]) -> None:
         try:
-            together = [record for records, _ in merging for record in records]
-            if together:
-                await self._journal.commit(together)
+            together = [record for records, _, _ in merging for record in records]
+            ops = tuple([op for _, ops, _ in merging for op in ops])
+            if together or ops:
+                await self._journal.commit(together, ops=ops)
         except BaseException as error:
             self._merging = [*merging, *self._merging]
             self._fail_merging(error)
             if not isinstance(error, Exception):
                 raise
         else:
-            for _, place in merging:
+            for *_, place in merging:
                 if not place.done():
                     place.set_result(None)
         finally:

@@ -27,7 +27,6 @@ from ..late import Late
 from ..model.context_records import CostSettled, FoldFailed, FoldMade, NoteWritten
 from ..model.errors import (
     CancellationRequested,
-    CompactionFailed,
     LoopwrightError,
     RetryLaterError,
     SessionBusyError,
@@ -60,9 +59,11 @@ from .stopping import Stopped, TimedOut, Won, race
 from .turn import Turn, pending_error
 
 if TYPE_CHECKING:
+    from ..model import call_errors
     from . import money
     from .money import Purse
 else:
+    call_errors = Late("loopwright.model.call_errors")
     money = Late("loopwright.engine.money")
 
 _log = logging.getLogger("loopwright.folding")
@@ -143,7 +144,7 @@ async def fold_asked(turn: Turn) -> bool:
             made = await make(kernel, task_of(journal.state, plan), plan, turn.token, purse)
             await _stored(journal, made, release=True)
             if isinstance(made.record, FoldFailed):
-                raise CompactionFailed(turn.actor.session_id, made.record.error_code, made.record.message)
+                raise call_errors.CompactionFailed(turn.actor.session_id, made.record.error_code, made.record.message)
             done = True
     finally:
         turn.actor.asked_fold = None

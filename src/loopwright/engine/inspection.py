@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..core.result import result_of
+from ..core.result import StatefulResult, result_of
 from ..core.state import State
 from ..core.window import window
 from ..model.messages import Message, ToolCall
@@ -69,6 +69,13 @@ async def pending_of(store: Store, session_id: str) -> tuple[tuple[ToolCall, ...
         return (), ()
     result = result_of(state)
     return result.pending_tool_calls, result.pending_interactions
+
+
+async def newest_result(store: Store, session_id: str) -> StatefulResult | None:
+    """The result of the newest send; None without one, and while one runs or is interrupted. Raises `SessionNotFoundError`."""
+    state = await opened_state(store, (await store.lookup(session_id)).head)
+    send = state.facts.send
+    return None if send is None or (send.finished is None and not send.paused) else result_of(state)
 
 
 async def stats_of(store: Store, session_id: str) -> SessionStats:

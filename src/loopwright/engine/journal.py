@@ -91,19 +91,24 @@ class Journal:
         "_line",
         "_stops",
         "actor",
+        "awaited",
         "kernel",
         "lease",
         "left",
         "on_fenced",
         "on_inbox",
+        "session_id",
         "stop_floor",
         "takeovers",
         "unbegun",
+        "unheard",
     )
 
     def __init__(self, kernel: Kernel, actor: Actor) -> None:
         self.kernel = kernel
         self.actor = actor
+        self.session_id = actor.session_id
+        """The session's id."""
         self.lease: Lease | None = None
         self.takeovers = 0
         self.on_fenced: Callable[[], None] = _ignore
@@ -114,15 +119,14 @@ class Journal:
         """True once the session is to be left as it is: nothing more is written."""
         self.unbegun = ""
         """A reservation of money whose call has certainly not begun."""
+        self.awaited = False
+        """Its parent runs here and waits for the end of this very run: nobody has to be told."""
+        self.unheard: int | None = None
+        """While calls wait outside: inbox number before the first message that waits for the next round."""
         self._stops: list[str] = []
         self._line: CommitLine | None = None
         self._ended: list[MemorySnapshot] = []
         """Sends that the commit under way ends, for memory."""
-
-    @property
-    def session_id(self) -> str:
-        """The session's id."""
-        return self.actor.session_id
 
     @property
     def state(self) -> State:
@@ -246,9 +250,9 @@ class Journal:
             raise cancelled
         return done
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Record], ops: tuple[Op, ...] = ()) -> None:
         """Like `commit`, for results that finish while another commit of this session is under way: they go together."""
-        await self._in_line().append(records)
+        await self._in_line().append(records, ops)
 
     async def alone(self, records: Sequence[Record], *ops: Op) -> None:
         """A commit of its own while others of this session may be under way, in its place in line: synced, or with `ops`.
@@ -282,12 +286,12 @@ class Journal:
                 elif (spent := getattr(record, "usage", None)) is not None:
                     usage = spent if usage is NO_USAGE else usage + spent
                 elif type(record) is SendFinished and (parts := self.kernel.context) is not None and parts.memory:
-                    self._ended.append(memory_recall.snapshot_of(state))
+                    self._ended += memory_recall.snapshots_of(state)
         except BaseException:
             self.actor.forget()
             raise
         due = state.position - state.facts.checkpoint >= self.kernel.config.checkpoint_every or window_start is not None
-        if due and not state.batch:
+        if due and not state.batch and state.workflow is None:
             checkpoint = state.position
             encoded.append(checked_record(snapshot := checkpoint_of(state), at))
             apply(state, snapshot, at)
@@ -344,14 +348,15 @@ class Journal:
 
 
 def first_records(
-    config: AgentLoopConfig, created: SessionCreated, at: float
+    config: AgentLoopConfig, created: SessionCreated, at: float, *also: Record
 ) -> tuple[tuple[Record, ...], tuple[EncodedRecord, ...]]:
     """The records that a session begins with, and their stored form. Raises as `checked_record` does."""
-    rows = [checked_record(created, at)]
+    records = (created, *also)
+    rows = [checked_record(record, at) for record in records]
     link = link_of(config, created.session_id, "", 0, rows)
     if link is None:
-        return (created,), tuple(rows)
-    return (created, link), (*rows, checked_record(link, at))
+        return records, tuple(rows)
+    return (*records, link), (*rows, checked_record(link, at))
 
 
 def link_of(

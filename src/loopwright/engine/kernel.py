@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from ..ports.prices import Prices
     from ..ports.store_admin import SessionStore
     from ..ports.token_counter import TokenCounter
+    from .admission import Admission
     from .context_parts import ContextParts
     from .model_chain import ModelChain
     from .timer_service import TimerService
+    from .turn import Turn
 else:
     events = Late("loopwright.model.events")
-    ContextParts = FoldStrategy = Learned = ModelChain = Prices = TimerService = TokenCounter = Any
+    Admission = Turn = ContextParts = FoldStrategy = Learned = Any
+    ModelChain = Prices = TimerService = TokenCounter = Any
 
 
 class Kernel(Struct, kw_only=True):
@@ -69,6 +72,10 @@ class Kernel(Struct, kw_only=True):
     """What replies taught about token counts in all sessions of this loop, by model."""
     answered: dict[int, str] = msgspec.field(default_factory=lambda: {})
     """The model that answered last, by the identity of a service that does not say beforehand whom it asks."""
+    admission: Admission | None = None
+    """The entrances of this loop; a run needs them for its children."""
+    left_on_close: dict[str, Turn] = msgspec.field(default_factory=lambda: {})
+    """Runs beside those that somebody waits for, by session."""
     background: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])
     """Work beside the runs: folds, and what memory is told."""
     timer_service: TimerService | None = None
@@ -78,8 +85,18 @@ class Kernel(Struct, kw_only=True):
     events: int = 0
     """Events made so far: the `seq` of the newest one."""
 
-    def emit(self, session_id: str, kind: AgentEventType, *args: Any, round_index: int = 0) -> None:
-        """Publishes an event with the payload of its kind, made of `args`; without a subscriber nothing is made."""
+    def emit(
+        self,
+        session_id: str,
+        kind: AgentEventType,
+        *args: Any,
+        round_index: int = 0,
+        agents: tuple[str, ...] | None = None,
+    ) -> None:
+        """Publishes an event with the payload of its kind, made of `args`; without a subscriber nothing is made.
+
+        `agents`: names from the root's agent to the session's, where it is a child.
+        """
         if kind not in self.bus.wanted:
             return
         self.events += 1
@@ -92,6 +109,6 @@ class Kernel(Struct, kw_only=True):
                 at=self.ambient.now(),
                 mono=self.ambient.monotonic(),
                 round_index=round_index,
-                agent=(self.config.agent_name,),
+                agent=agents or (self.config.agent_name,),
             )
         )

@@ -115,10 +115,12 @@ def _carried(text: str, budget: int) -> str:
     return text[: 2 * budget * CHARS_PER_TOKEN].encode("utf-8", "replace").decode("utf-8")
 
 
-def snapshot_of(state: State) -> MemorySnapshot:
-    """The newest send, which has just ended."""
+def snapshots_of(state: State) -> list[MemorySnapshot]:
+    """The newest send, which has just ended; none of a child, whose parent has the memory."""
+    if state.facts.family is not None and state.facts.family.spawned is not None:
+        return []
     result = results.result_of(state)
-    return MemorySnapshot(
+    ended = MemorySnapshot(
         session_id=state.facts.session_id,
         messages=tuple(send_messages(state, len(state.spans) - 1)) if state.spans else (),
         final_text=result.final_text,
@@ -126,6 +128,7 @@ def snapshot_of(state: State) -> MemorySnapshot:
         status=result.status,
         metadata=dict(state.facts.metadata),
     )
+    return [ended]
 
 
 def remember(kernel: Kernel, snapshots: Sequence[MemorySnapshot]) -> None:

@@ -250,7 +250,7 @@ class ModelCall:
 
     def _checked(self, response: LLMResponse) -> LLMResponse | Exception:
         """The reply with its usage; an empty one is a fault, except when it was cut off while thinking."""
-        if response.model and not self._model and self._kernel.prices is not None:
+        if self._kernel.prices is not None and response.model and not self._model:
             self._kernel.answered[id(self._service)] = response.model
         if not response.model and self._model:
             response = replace(response, model=self._model)

@@ -14,22 +14,22 @@ from msgspec import Struct
 
 from ..config import has_cost_budget
 from ..core.decide import CallModel
-from ..core.pairing import problem
 from ..late import Late
 from ..model.errors import HookFailedError
 from ..model.event_types import AgentEventType
 from ..model.messages import AssistantMessage, Message, TextPart
 from ..model.records import AssistantMessageAdded, AttemptFailed, Outcome, Record
 from ..ports.llm import LLMRequest, LLMResponse
-from .model_call import CallStopped, ModelCall, NoReply, Replied, code_of
+from .model_call import CallStopped, ModelCall, NoReply, code_of
 from .running import RunContext, base_prompt
 
 if TYPE_CHECKING:
-    from ..core import calls
+    from ..core import calls, pairing
     from ..ports import hook
     from . import counting, money, prefix_report, tail
 else:
     calls = Late("loopwright.core.calls")
+    pairing = Late("loopwright.core.pairing")
     hook = Late("loopwright.ports.hook")
     counting = Late("loopwright.engine.counting")
     money = Late("loopwright.engine.money")
@@ -92,24 +92,30 @@ class ModelTurn:
         if given is not None:
             return await self._reply(given, ())
         edited = request.messages is not window
-        if self._has_tail():
-            request = await tail.with_tail(run, request)
+        state, given_context = run.state, run.kernel.context
+        facts = state.facts.context
+        if (given_context is not None and given_context.memory) or (facts is not None and (facts.notes or facts.todo)):
+            request = await tail.with_tail(run, request)  # something may be said behind the window
         asked = request
-        if run.state.has_parts or edited:  # a hook may have put parts in
+        if state.has_parts or edited:  # a hook may have put parts in
             request = await run.attachments.filled(request)
-        if run.kernel.prices is None or not (has_cost_budget(run.kernel.config) or run.send.start.run_cost_budget):
+        family = run.state.facts.family
+        shared = family is not None and bool(family.accounts)
+        own = has_cost_budget(run.kernel.config) or run.send.start.run_cost_budget
+        if run.kernel.prices is None or not (own or shared):
             return await self._asked(asked, request)
         return await money.within_budgets(run, request, functools.partial(self._asked, asked, request))
 
     async def _asked(self, asked: LLMRequest, request: LLMRequest) -> Reply | TurnFailed | TurnStopped:
-        """The call itself; `request` is what was asked with the bytes of its parts."""
-        run, context = self.run, self.run.state.facts.context
+        """The call itself, and what is to be told and learned of `asked`; `request` is that with the bytes of its parts."""
+        run, state = self.run, self.run.state
+        context = state.facts.context
         call = ModelCall(
             run.kernel,
             run.session_id,
             request,
             round_index=self.step.round,
-            window_tokens=run.state.tokens + (0 if context is None else context.epoch_tokens),
+            window_tokens=state.tokens + (0 if context is None else context.epoch_tokens),
             place=run.model_place,
         )
         outcome = await call.run(run.token)
@@ -119,24 +125,15 @@ class ModelTurn:
         if isinstance(outcome, NoReply):
             kind: Outcome = "degraded" if outcome.degraded else "failed"
             return TurnFailed(outcome.error, code_of(outcome.error), kind, outcome.attempts, outcome.failures)
-        return await self._replied(asked, outcome)
-
-    def _has_tail(self) -> bool:
-        """True when something may be said behind the window."""
-        given, facts = self.run.kernel.context, self.run.state.facts.context
-        return (given is not None and bool(given.memory)) or (facts is not None and bool(facts.notes or facts.todo))
-
-    async def _replied(self, request: LLMRequest, answer: Replied) -> Reply | TurnFailed:
-        """The reply, and what is to be told and learned of the request that it answers."""
-        run, budget = self.run, self.run.send.start.context_budget_tokens
         if AgentEventType.PROMPT_PREFIX in run.kernel.bus.wanted:
-            prefix_report.told(run, request, answer.response)
+            prefix_report.told(run, asked, outcome.response)
         else:
             run.journal.actor.sent = None  # who asks later must not compare with an older one
-        reply = await self._reply(answer.response, answer.failures)
+        budget = run.send.start.context_budget_tokens
+        reply = await self._reply(outcome.response, outcome.failures)
         if budget is None or not isinstance(reply, Reply):
             return reply
-        news = counting.learned(run, budget, request, answer.response)
+        news = counting.learned(run, budget, asked, outcome.response)
         return reply if news is None else msgspec.structs.replace(reply, records=(*reply.records, news))
 
     def request(self) -> LLMRequest:
@@ -154,7 +151,7 @@ class ModelTurn:
             tool_choice="none" if self.step.wrap_up else "auto",
             model=send.model,
             max_output_tokens=send.max_output_tokens,
-            temperature=config.temperature,
+            temperature=config.temperature if state.facts.family is None else run.temperature,
             response_format=send.output,
             cache_key=run.session_id,
         )
@@ -179,7 +176,7 @@ class ModelTurn:
             if context.response is None:
                 raise _hooks_fault("SHORT_CIRCUIT without a response")
             return request, context.response, False
-        why = problem(context.messages)
+        why = pairing.problem(context.messages)
         if why is not None:
             raise _hooks_fault(f"a window that providers refuse: {why}")
         messages = tuple(context.messages)

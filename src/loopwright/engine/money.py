@@ -205,6 +205,8 @@ async def _reserved(
         raise _refused(limit, asked or 0)
     # Without a price a service may still say itself what its call cost: the shared accounts hear of that.
     caps = tuple([BudgetCap(key, nanodollars(usd)) for key, usd in (config.cost_budgets or {}).items()])
+    if state.facts.family is not None:  # what the parents' sends may still cost, all their children together
+        caps += tuple([BudgetCap(one.key, one.limit) for one in state.facts.family.accounts])
     if not asked and not caps:
         return None
     hold = CostReserved(

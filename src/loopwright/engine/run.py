@@ -21,6 +21,7 @@ from ..core.decide import (
     RunTools,
     Say,
     TakeInbox,
+    TakeWakes,
     after_reply,
     decide,
 )
@@ -53,15 +54,18 @@ if TYPE_CHECKING:
     from ..core import result as results
     from ..core.result import StatefulResult
     from ..ports import hook
-    from . import counting, folding, tool_batch
+    from . import children, counting, epochs, folding, tool_batch, wakes
 else:
     calls = Late("loopwright.core.calls")
     results = Late("loopwright.core.result")
     hook = Late("loopwright.ports.hook")
     prompts = Late("loopwright.prompts")
+    children = Late("loopwright.engine.children")
     counting = Late("loopwright.engine.counting")
+    epochs = Late("loopwright.engine.epochs")
     folding = Late("loopwright.engine.folding")
     tool_batch = Late("loopwright.engine.tool_batch")
+    wakes = Late("loopwright.engine.wakes")
 
 
 LONGEST_REASON = 10_000
@@ -148,13 +152,17 @@ class Run:
                         left = calls.aborted(context.state, "a hook ended the send")
                         await self._finish(Finish("completed", context.send.answer), also=left)
                     elif not context.state.batch:
+                        if self.journal.unheard is not None:
+                            self.journal.actor.inbox_seen, self.journal.unheard = self.journal.unheard, None
                         await self._round_ended(had_tools=True)
+                case TakeWakes():
+                    await wakes.take(context)
                 case TakeInbox():
                     await self._take_inbox()
                 case Say():
                     await self._say(step)
                 case Pause():
-                    await self.journal.commit([SendPaused(step.outcome)], sync=True, release=True)
+                    await self._pause(step)
                 case Finish():
                     await self._finish(step)
                 case Idle():
@@ -184,7 +192,12 @@ class Run:
     async def _call_model(self, step: CallModel, limits: Limits) -> None:
         context, hooks = self.context, self.kernel.hooks
         context.round = step.round
-        turn, budget = ModelTurn(context, step), context.send.start.context_budget_tokens
+        if (family := context.state.facts.family) is not None and family.handed:
+            if records := await epochs.started(self.kernel, context.state, context.send.start, context.tools):
+                await self.journal.commit(records)
+            context.narrow()
+        turn, start = ModelTurn(context, step), context.send.start
+        budget = start.context_budget_tokens
         if budget is not None and await counting.too_long(context, budget, turn.request):
             return
         if hooks.in_use and hooks.has(hook.HookPoint.ROUND_START):
@@ -195,7 +208,7 @@ class Run:
             if starting.directive is hook.HookDirective.BREAK:
                 await self._finish(Finish("completed", context.send.answer))
                 return
-        context.emit(AgentEventType.ROUND_STARTED, context.send.start.max_rounds)
+        context.emit(AgentEventType.ROUND_STARTED, start.max_rounds)
         reply = await turn.take()
         if isinstance(reply, TurnSkipped):
             await self._finish(Finish("completed", context.send.answer))
@@ -257,9 +270,10 @@ class Run:
 
     def _vetoable(self) -> bool:
         """True when a completion hook may send the model back to work."""
-        vetoes, limit = self.context.send.vetoes, self.kernel.config.max_completion_vetoes
         hooks = self.kernel.hooks
-        return hooks.in_use and hooks.has(hook.HookPoint.COMPLETION) and vetoes < limit
+        if not hooks.in_use or not hooks.has(hook.HookPoint.COMPLETION):
+            return False
+        return self.context.send.vetoes < self.kernel.config.max_completion_vetoes
 
     async def _veto(self, final_text: str) -> UserMessageAdded | None:
         """What a completion hook says to the model instead of letting the send end; None lets it end."""
@@ -280,7 +294,7 @@ class Run:
             raise CancellationRequested(stop)
         if not items:
             return
-        records = await said(self.kernel, self.context.session_id, items)
+        records = await said(self.kernel, self.context.state, items)
         ids = tuple([i.item_id for i in items])
         # Not progress: a session that kills its process is found out even when somebody keeps talking to it.
         await self.journal.commit(records, ops=(TakeItems(ids),), progress=False)
@@ -292,6 +306,16 @@ class Run:
 
     async def _say(self, step: Say) -> None:
         await self.journal.commit([self._message(step.source, step.detail)])
+
+    async def _pause(self, step: Pause) -> None:
+        """Gives the lease back until somebody answers, or what a call waits for has happened."""
+        state = self.context.state
+        outside = any(call.waits is not None for call in state.batch)
+        ops = wakes.told(self.journal, step.outcome, "", NO_USAGE) if state.facts.family is not None else ()
+        try:
+            await self.journal.commit([SendPaused(step.outcome)], sync=True, release=True, quiet_inbox=outside, ops=ops)
+        except InboxMovedError:
+            await self.journal.load(fresh=True)
 
     async def _finish(self, step: Finish, *, also: Sequence[Record] = (), ahead: SendFacts | None = None) -> None:
         """Ends the send and gives the lease back, unless something arrived for it in the meantime.
@@ -314,10 +338,13 @@ class Run:
             error_message=step.error_message,
         )
         completed = step.outcome == "completed"
+        ops = self.journal.stops_taken()
+        if context.state.facts.family is not None:
+            left, stops = children.left_behind(context.state, step.outcome, self.kernel.ambient.now())
+            also, ops = [*also, *left], (*ops, *stops)
+            ops = (*ops, *wakes.told(self.journal, step.outcome, step.final_text, ahead.usage))
         try:
-            await self.journal.commit(
-                [*also, finished], sync=True, release=True, quiet_inbox=completed, ops=self.journal.stops_taken()
-            )
+            await self.journal.commit([*also, finished], sync=True, release=True, quiet_inbox=completed, ops=ops)
         except InboxMovedError:
             await self.journal.load(fresh=True)
             if also:

@@ -28,7 +28,7 @@ from .kernel import Kernel
 if TYPE_CHECKING:
     from ..core import window as windows
     from ..ports import hook
-    from . import attachments
+    from . import attachments, wakes
     from .attachments import Attachments
     from .session_lists import Draft, Written
     from .timer_draft import TimerDraft
@@ -36,6 +36,7 @@ else:
     windows = Late("loopwright.core.window")
     hook = Late("loopwright.ports.hook")
     attachments = Late("loopwright.engine.attachments")
+    wakes = Late("loopwright.engine.wakes")
 
 _log = logging.getLogger("loopwright.run")
 
@@ -53,6 +54,7 @@ class RunContext:
         "model_place",
         "recalled",
         "round",
+        "session_id",
         "timer_drafts",
         "token",
         "tools",
@@ -61,6 +63,8 @@ class RunContext:
     def __init__(self, kernel: Kernel, journal: Journal, token: CancellationToken, tools: ToolSource) -> None:
         self.kernel = kernel
         self.journal = journal
+        self.session_id = journal.session_id
+        """The session that runs."""
         self.token = token
         self.tools = tools
         self.round = 0
@@ -72,15 +76,14 @@ class RunContext:
         """What calls wrote to notes and the todo list and is not stored yet, in the order of writing."""
         self.timer_drafts: tuple[TimerDraft, ...] = ()
         """What calls armed and cancelled and is not stored yet."""
+        self.narrow()
+        self._attachments: Attachments | None = None
+
+    def narrow(self) -> None:
+        """Takes the tools that the send may use from its facts: a hand-off changes them."""
         names = self.send.start.tools
         self.allowed: frozenset[str] | None = None if names is None else frozenset(names)
         self._specs: tuple[ToolSpec, ...] | None = None
-        self._attachments: Attachments | None = None
-
-    @property
-    def session_id(self) -> str:
-        """The session that runs."""
-        return self.journal.actor.session_id
 
     @property
     def state(self) -> State:
@@ -141,10 +144,24 @@ class RunContext:
             self.journal.actor.forget()
             raise SessionFencedError(self.session_id, epoch=lease.epoch, current_epoch=seen)
 
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names from the root's agent to this session's."""
+        family = self.state.facts.family
+        spawned = None if family is None else family.spawned
+        return (self.kernel.config.agent_name,) if spawned is None else spawned.agents
+
+    @property
+    def temperature(self) -> float | None:
+        """What the session's persona asks for, else the loop's."""
+        family = self.state.facts.family
+        own = None if family is None or family.persona is None else family.persona.temperature
+        return self.kernel.config.temperature if own is None else own
+
     def emit(self, kind: AgentEventType, *args: object) -> None:
         """Publishes an event of this run."""
         if kind in self.kernel.bus.wanted:
-            self.kernel.emit(self.session_id, kind, *args, round_index=self.round)
+            self.kernel.emit(self.session_id, kind, *args, round_index=self.round, agents=self.agents)
 
     def note(self, text: str) -> None:
         """Something for the log that changes nothing."""
@@ -153,23 +170,29 @@ class RunContext:
 
 def specs_of(tools: ToolSource, allowed: Collection[str] | None) -> tuple[ToolSpec, ...]:
     """The definitions that a send shows, in the registry's order."""
-    found = [(name, tools.get(name)) for name in tools.names() if allowed is None or name in allowed]
-    return tuple([tool.spec for _, tool in found if tool is not None])
+    names = [name for name in tools.names() if allowed is None or name in allowed]
+    return tuple([tool.spec for name in names if (tool := tools.get(name)) is not None]) if names else ()
 
 
 def base_prompt(config: AgentLoopConfig, state: State, of_send: str | None) -> str | None:
-    """The instructions that the host gave: a send's own before the session's before the loop's."""
+    """The instructions that the host gave: a send's own before those of a child's spec, the session's, the loop's."""
     if of_send is not None:
         return of_send
+    if (family := state.facts.family) is not None and family.persona is not None and family.persona.system_prompt:
+        return family.persona.system_prompt
     return state.facts.system_prompt if state.facts.system_prompt is not None else config.system_prompt
 
 
-async def said(kernel: Kernel, session_id: str, items: Sequence[InboxItem]) -> list[Record]:
-    """The messages among inbox items, as records, after the hooks saw them."""
+async def said(kernel: Kernel, state: State, items: Sequence[InboxItem]) -> list[Record]:
+    """What inbox items say to the session, as records: messages after the hooks saw them."""
+    session_id = state.facts.session_id
     records: list[Record] = []
     for item in items:
         if item.kind == "stop":
             continue  # meant for a run that is over
+        if item.kind in ("wake", "signal"):
+            records += wakes.heard(state, item)
+            continue
         message = await before_append(kernel, session_id, decode(item.body, UserMessage))
         records.append(UserMessageAdded(message, "inbox", (item.item_id,)))
     return records

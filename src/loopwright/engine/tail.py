@@ -29,7 +29,9 @@ async def with_tail(run: RunContext, request: LLMRequest) -> LLMRequest:
     Raises: `HookFailedError` of a hook that filters memory.
     """
     context, facts = run.kernel.context, run.state.facts.context
-    recalled = await memory_recall.recalled(run) if context is not None and context.memory else ()
+    family = run.state.facts.family
+    own = family is None or family.spawned is None  # memory is the parent's
+    recalled = await memory_recall.recalled(run) if own and context is not None and context.memory else ()
     most = policy_of(run.kernel.config).inject_max_chars
     room = tail_room(run.send.start.context_budget_tokens, ratio_of(run.state))
     behind = tail(recalled, () if facts is None else facts.notes, () if facts is None else facts.todo, most, room)

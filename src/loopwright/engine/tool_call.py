@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from ..core.calls import CutOff, approval_refusal, arguments_of, as_content, idempotency_key, text_of
 from ..core.state import OpenCall
 from ..late import Late
 from ..model.call_errors import OnCommitError, ToolValidationError
-from ..model.errors import ConfigError, LoopwrightError, SessionFencedError, ToolNotFound, UsageError
+from ..model.errors import LoopwrightError, SessionFencedError, ToolNotFound, UsageError
 from ..model.event_types import AgentEventType
 from ..model.messages import content_text
 from ..model.records import (
-    Effect,
     Interaction,
     QuestionAsked,
     Record,
@@ -29,138 +28,38 @@ from ..model.records import (
     ToolFinished,
     ToolStarted,
 )
-from ..ports.cancellation import CancellationToken
 from ..ports.hook import HookDirective, HookPoint, ToolAfterContext, ToolBeforeContext, ToolErrorContext
-from ..ports.store import Op, RunInside
-from ..ports.tool import InputNeeded, OutputSlice, Reconcile, ToolDefinition, ToolHandlerResult, UnknownOutcome
-from ..ports.transaction_work import OnCommit, TransactionHost
+from ..ports.store import Op, PutTimer, RunInside
+from ..ports.tool import (
+    InputNeeded,
+    Reconcile,
+    ToolDefinition,
+    ToolHandlerResult,
+    UnknownOutcome,
+    WaitNeeded,
+)
+from ..ports.transaction_work import OnCommit
 from ..prompts import prompt
+from .handler_context import CallMustWait, HandlerContext, Left
 from .leaving import LEAVING, refused
-from .outputs import kept_data, read_slice, within_limit
+from .outputs import kept_data, within_limit
 from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
 
 if TYPE_CHECKING:
-    from ..core import unseen
-    from ..ports.history import SessionHistory
-    from ..ports.note_book import NoteBook, TodoList
-    from ..ports.timer_book import TimerBook
-    from . import past_sends, session_lists, timer_draft
-    from .session_lists import Draft, Written
-    from .timer_draft import TimerDraft
+    from ..core import unseen, waking
+    from ..model import family_records
+    from ..model.family_records import CallWaits, WaitsOn
+    from . import arming, session_lists, wakes
+    from .children import CallChildren
 else:
+    arming = Late("loopwright.engine.arming")
     unseen = Late("loopwright.core.unseen")
-    past_sends = Late("loopwright.engine.past_sends")
+    waking = Late("loopwright.core.waking")
+    wakes = Late("loopwright.engine.wakes")
+    family_records = Late("loopwright.model.family_records")
     session_lists = Late("loopwright.engine.session_lists")
-    timer_draft = Late("loopwright.engine.timer_draft")
-
-Left: TypeAlias = "tuple[tuple[OnCommit, ...], tuple[Written, ...], TimerDraft | None]"
-"""What a handler wants done with its result: work in the commit, records, timers."""
-
-
-class HandlerContext:
-    """What a handler gets; see `ports.tool.ToolContext` for the promises."""
-
-    __slots__ = (
-        "_draft",
-        "_effect",
-        "_is_over",
-        "_run",
-        "_timers",
-        "_token",
-        "_works",
-        "call_id",
-        "idempotency_key",
-        "round_index",
-        "scratch",
-        "session_id",
-        "tool_name",
-    )
-
-    def __init__(self, run: RunContext, call: OpenCall, name: str, key: str, effect: Effect) -> None:
-        self._run = run
-        self._token: CancellationToken | None = None
-        self._effect = effect
-        self._works: tuple[OnCommit, ...] = ()
-        self._is_over = False
-        self._draft: Draft | None = None
-        self._timers: TimerDraft | None = None
-        self.session_id = run.session_id
-        self.call_id = call.call.id
-        self.tool_name = name
-        self.idempotency_key = key
-        self.round_index = run.round
-        self.scratch = run.journal.actor.scratch
-
-    @property
-    def cancellation(self) -> CancellationToken:
-        """Stops with the run; made when a handler first asks, which few do."""
-        if self._token is None:
-            self._token = self._run.token.child()
-        return self._token
-
-    @property
-    def history(self) -> SessionHistory:
-        """The session's journal as of the last commit."""
-        return past_sends.JournalHistory(self._run.kernel.store, self.session_id, self._run.state)
-
-    async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
-        """A part of a stored output of this session, or of what it reads as a fork."""
-        return await read_slice(self._run.kernel, self.session_id, artifact_id, offset, limit)
-
-    def on_commit(self, fn: OnCommit) -> None:
-        """Work for the transaction that records the result."""
-        if self._is_over:
-            raise UsageError(f"on_commit of call {self.call_id!r} came after its handler had ended; nothing was noted")
-        if self._effect == "pure":
-            raise ConfigError(f"tool {self.tool_name!r} is declared pure and must not write; declare it idempotent")
-        if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
-            raise ConfigError(
-                f"on_commit of {self.tool_name!r} takes a synchronous function without yield: it runs inside a commit"
-            )
-        if not isinstance(self._run.kernel.store, TransactionHost):
-            raise ConfigError("on_commit needs a store with transactions: SQLite, PostgreSQL, MySQL or MariaDB")
-        self._works = (*self._works, fn)
-
-    @property
-    def notes(self) -> NoteBook:
-        """The session's notes; what is written is stored with the result."""
-        return self._drafted().notes
-
-    @property
-    def todo(self) -> TodoList:
-        """The session's todo list; likewise."""
-        return self._drafted().todo
-
-    @property
-    def timers(self) -> TimerBook:
-        """The session's timers; what is armed or cancelled is stored with the result."""
-        if self._timers is None:
-            self._timers = timer_draft.TimerDraft(self._run)
-        return self._timers
-
-    def _drafted(self) -> Draft:
-        if self._draft is None:
-            self._draft = session_lists.Draft(self._run)
-        return self._draft
-
-    def leave(self) -> tuple[OnCommit, ...]:
-        """The handler has ended: what it wants done with its result."""
-        self._is_over = True
-        return self._works
-
-    def left(self) -> Left:
-        """The same, with what it wrote to lists and did to timers: all to be stored with its result."""
-        timed = self._timers if self._timers is not None and self._timers.close() else None
-        return self.leave(), () if self._draft is None else self._draft.close(), timed
-
-    def drop(self) -> None:
-        """What it wrote is stored, or will never be."""
-        if self._draft is not None:
-            self._draft.drop()
-        if self._timers is not None:
-            self._timers.drop()
 
 
 class ToolRun:
@@ -181,6 +80,8 @@ class ToolRun:
         """Only the host can answer this call."""
         self.threaded = False
         """The handler runs in a thread, which nothing can stop."""
+        self.spawned: CallChildren | None = None
+        """What its handler did with children."""
 
     async def run(self) -> None:
         """Answers the call durably, or leaves it open: held for the host, or waiting for a person.
@@ -273,6 +174,37 @@ class ToolRun:
         await self.run_context.journal.append([*self._riders(), QuestionAsked(interaction)])
         self.run_context.emit(AgentEventType.INPUT_REQUESTED, interaction)
 
+    async def _wait_for(self, needed: WaitNeeded, wrote: bool) -> None:
+        """The handler wants to be run again when something happened."""
+        assert self.tool is not None
+        problem = None
+        if wrote:
+            problem = "wrote to notes, the todo list, timers or on_commit; that goes with a result"
+        elif self.tool.effect == "once":
+            problem = "is declared once, and its handler would have to run again; declare it pure or idempotent"
+        elif needed.until is None and needed.signal is None:
+            problem = "names neither a time nor a signal"
+        if problem is not None:
+            await self._failed(UsageError(f"{self.name} asked to wait, but it {problem}"), last=True)
+            return
+        call_id = self.call.call.id
+        on: WaitsOn = "signal" if needed.signal is not None else "time"
+        await self._wait(family_records.CallWaits(call_id=call_id, on=on, until=needed.until, signal=needed.signal))
+
+    async def _wait(self, waits: CallWaits) -> None:
+        """Stores that the call waits; the batch goes on, the run pauses when nothing else is left."""
+        run = self.run_context
+        ops: tuple[Op, ...] = ()
+        if waits.until is not None:
+            ops = (PutTimer(wakes.timer_id(waits.call_id), waits.until, wakes.time_has_come(waits.call_id)),)
+        records = waking.beginning(run.state, waits)
+        if len(records) > 1:
+            ops = ()  # a kept signal: it goes on at once
+        await run.journal.append([*self._riders(), *records], ops)
+        if ops and waits.until is not None:
+            arming.announce(run.kernel, run.session_id, wakes.timer_id(waits.call_id), waits.until)
+        run.emit(AgentEventType.CALL_WAITS, waits.call_id, waits.on, waits.child_id, waits.until, waits.signal)
+
     async def _execute(self) -> None:
         run, tool = self.run_context, self.tool
         assert tool is not None
@@ -298,12 +230,12 @@ class ToolRun:
             except SessionFencedError:
                 raise
             except Exception as error:  # noqa: BLE001 - the tool boundary: any failure is an answer for the model
-                context.leave()
                 context.drop()
                 if await self._failed(error, last=last):
                     return None
                 continue
             left = context.left()
+            self.spawned = context.spawned
             if isinstance(raced, Won):
                 try:
                     return await self._returned(raced.value, left)
@@ -324,6 +256,8 @@ class ToolRun:
                 return await in_thread(lambda: handler(self.arguments, context))
             value = handler(self.arguments, context)
             return await value if inspect.isawaitable(value) else value
+        except CallMustWait as waiting:
+            return waiting
         except LEAVING as leaving:
             raise refused(leaving, "the handler", task) from leaving
 
@@ -336,6 +270,10 @@ class ToolRun:
                 await self._failed(both, last=True)
                 return None
             return await self.ask(value)
+        if isinstance(value, WaitNeeded):
+            return await self._wait_for(value, bool(works or written or timed))
+        if isinstance(value, CallMustWait):
+            return await self._wait(value.waits)
         status: ResultStatus = "finished"
         data: Any = None
         if isinstance(value, ToolHandlerResult):
@@ -473,13 +411,16 @@ class ToolRun:
             key=self.key,
             artifact_id=artifact_id,
         )
-        records = [*self._riders(), *also, finished]
+        records: list[Record] = [*self._riders(), *also, finished]
+        if self.spawned is not None:
+            riders, dropped = self.spawned.riders()
+            records, ops = [*riders, *records], (*ops, *dropped)
         if works:
             await run.journal.alone(records, RunInside(self.call.call.id, works), *ops)
-        elif ops:
-            await run.journal.alone(records, *ops)
         else:
-            await run.journal.append(records)
+            await run.journal.append(records, ops)
+        if self.spawned is not None:
+            self.spawned.forget()
         text = content_text(content)
         duration = run.kernel.ambient.monotonic() - self.began
         if failed:

@@ -52,6 +52,10 @@ class SendOptions(Struct, frozen=True, kw_only=True):
     heal_pending: bool = False
     stop: Stop = None
 
+    def overridden(self) -> frozenset[str]:
+        """Names of what this send sets itself."""
+        return frozenset(name for name in self.__struct_fields__ if getattr(self, name) is not None)
+
 
 AS_SET = SendOptions()
 """Nothing is overridden."""

@@ -124,3 +124,18 @@ class ToolFailure(RunError):
     """Raise it in a handler: the message goes to the model as a failed result, without a traceback."""
 
     code = "tool.failed"
+
+
+class CompactionFailed(RunError):
+    """A fold that the host asked for gave no note; the window is as it was, what it cost is stored."""
+
+    code = "compaction.failed"
+
+    def __init__(self, session_id: str, why: str, detail: str) -> None:
+        super().__init__(
+            f"session {session_id!r}: no note was made ({why}): {detail}; the conversation is whole, try again later"
+        )
+        self.session_id = session_id
+        self.why = why
+        """The code of what went wrong, such as "fold.timed_out" or "fold.empty"."""
+        self.detail = detail

@@ -19,9 +19,11 @@ from .errors import StoreCorruptError
 from .records import Record, SessionRecord
 
 if TYPE_CHECKING:
-    from . import context_records
+    from . import context_records, family_records, workflow_records
 else:
     context_records = Late("loopwright.model.context_records")
+    family_records = Late("loopwright.model.family_records")
+    workflow_records = Late("loopwright.model.workflow_records")
 
 T = TypeVar("T")
 
@@ -41,10 +43,26 @@ CONTEXT_KINDS: Final = (
 )
 """The kinds of `context_records.py`, whose classes are made with the first of them."""
 
+FAMILY_KINDS: Final = (
+    "session_spawned",
+    "child_started",
+    "child_finished",
+    "call_waits",
+    "call_woken",
+    "signal_received",
+    "signal_taken",
+    "handed_off",
+)
+"""Those of `family_records.py`, likewise."""
+
+WORKFLOW_KINDS: Final = ("workflow_started", "step_started", "step_waits", "step_finished", "node_decided")
+"""Those of `workflow_records.py`, likewise."""
+
 FORMATS: dict[tuple[str, int], int] = {
     ("chain_linked", 1): 2,
     ("session_forked", 1): 2,
     **{(kind, 1): 3 for kind in CONTEXT_KINDS},
+    **{(kind, 1): 4 for kind in (*FAMILY_KINDS, *WORKFLOW_KINDS)},
 }
 """Journal format that a (kind, version) needs, where it is not 1."""
 
@@ -147,12 +165,21 @@ def _decoder(kind: str) -> msgspec.json.Decoder[Record]:
 
 def _class_of(kind: str) -> type[Record]:
     """The class of a kind. Raises `StoreCorruptError` for one that this version does not know."""
-    if kind in CONTEXT_KINDS and kind not in _classes:
-        for cls in get_args(context_records.ContextRecord):
+    if kind not in _classes:
+        for cls in _later_classes(kind):
             _classes[str(cls.__struct_config__.tag)] = cls
     if kind not in _classes:
         raise StoreCorruptError(f"a record of unknown kind {kind!r}")
     return _classes[kind]
+
+
+def _later_classes(kind: str) -> tuple[type[Record], ...]:
+    """The classes that are made with the first record of such a kind."""
+    if kind in CONTEXT_KINDS:
+        return get_args(context_records.ContextRecord)
+    if kind in FAMILY_KINDS:
+        return get_args(family_records.FamilyRecord)
+    return get_args(workflow_records.WorkflowRecord) if kind in WORKFLOW_KINDS else ()
 
 
 def _decode_slowly(body: bytes, as_type: Any) -> Any:

@@ -16,6 +16,9 @@ from .notes import TodoItem
 from .specs import ToolSpec
 from .usage import NO_USAGE, Usage
 
+VERBATIM = "verbatim"
+"""The representation that shows finished sends as they were said."""
+
 FoldTrigger = Literal["ratio", "budget", "overflow", "asked"]
 """Why a fold was made: the window came near its budget, was over it, the provider refused it as too long, or the host asked."""
 
@@ -41,7 +44,7 @@ class PromptEpochStarted(
     catalogue_header: str | None = None
     """What stands above the tool catalogue; None without one."""
     tools: tuple[ToolSpec, ...] = ()
-    representation: str = "verbatim"
+    representation: str = VERBATIM
     representation_version: int = 1
 
 

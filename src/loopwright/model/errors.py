@@ -1,6 +1,6 @@
 """The errors that Loopwright raises, as one tree, each with a code that never changes.
 
-Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive_errors.py`: few processes need them.
+Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: few processes need them.
 
     LoopwrightError                      loopwright.error
     ├── UsageError                       fix the call
@@ -18,7 +18,13 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── ToolValidationError          tool.invalid_args   (calls)
     │   ├── PathRefusedError             tool.path_refused   (calls)
     │   ├── SpecValidationError          spec.invalid   (calls)
+    │   │   ├── AgentSpecError           spec.agent   (family)
+    │   │   └── WorkflowSpecError        spec.workflow   (family)
+    │   ├── RenderedTooLargeError        workflow.rendered_too_large   (family)
+    │   ├── SpawnRefusedError            spawn.refused   (family)
     │   ├── NotesFullError               notes.full   (calls)
+    │   ├── BoardFullError               board.full   (family)
+    │   ├── BoardEntryError              board.entry   (family)
     │   ├── SkillUnavailableError        skill.unavailable   (calls)
     │   ├── ExportFileError              export.refused   (archive)
     │   ├── ForkPositionError            session.fork_position   (archive)
@@ -57,7 +63,7 @@ Those marked (calls) are in `call_errors.py`, those marked (archive) in `archive
     │   ├── HookFailedError              hook.failed
     │   ├── StructuredOutputError        output.invalid
     │   ├── PoisonedError                session.poisoned
-    │   ├── CompactionFailed             compaction.failed
+    │   ├── CompactionFailed             compaction.failed   (calls)
     │   ├── ToolFailure                  tool.failed   (calls)
     │   └── OnCommitError                tool.on_commit   (calls)
     └── InvariantError                   bug.invariant    (a fault of ours: please report it)
@@ -276,9 +282,8 @@ class BudgetRefusedError(RetryLaterError):
         """False for the budgets of one send (key `run`) and one session (`session`)."""
         there = f"{_usd(spent)} spent" + (f" and {_usd(held)} held" if held else "")
         there += f" of {_usd(limit)}: {_usd(self.left)} are left and {_usd(asked)} were asked for"
-        if shared:
-            todo = f"{'wait until what is held was settled, or ' if held else ''}raise the limit"
-        else:
+        todo = f"{'wait until what is held was settled, or ' if held else ''}raise the limit"
+        if not shared:
             todo = f"raise the limit or start another {'send' if key == 'run' else 'session'}"
         done = "no call was made; what was said before stays stored"
         super().__init__(f"budget {key!r} has {there}; {done}; {todo}, or set a lower max_output_tokens")
@@ -356,9 +361,7 @@ class SessionTooNewError(StoreError):
         self.session_id = session_id
         self.needed = needed
         self.known = known
-        super().__init__(
-            f"session {session_id!r} needs record format {needed}, this version reads up to {known}; upgrade loopwright"
-        )
+        super().__init__(f"session {session_id!r} needs format {needed}, this is for up to {known}; upgrade loopwright")
 
 
 class LLMError(LoopwrightError):
@@ -468,21 +471,6 @@ class StructuredOutputError(RunError):
         self.reason = reason
         """no_json | invalid_json | not_object | missing_required | schema."""
         super().__init__(message)
-
-
-class CompactionFailed(RunError):
-    """A fold that the host asked for gave no note; the window is as it was, what it cost is stored."""
-
-    code = "compaction.failed"
-
-    def __init__(self, session_id: str, why: str, detail: str) -> None:
-        super().__init__(
-            f"session {session_id!r}: no note was made ({why}): {detail}; the conversation is whole, try again later"
-        )
-        self.session_id = session_id
-        self.why = why
-        """The code of what went wrong, such as "fold.timed_out" or "fold.empty"."""
-        self.detail = detail
 
 
 class PoisonedError(RunError):

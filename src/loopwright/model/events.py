@@ -242,6 +242,53 @@ class InputRequested(Struct, frozen=True, tag="input_requested"):
     interaction: Interaction
 
 
+class SubagentStarted(Struct, frozen=True, tag="subagent_started"):
+    """A call of this session made a child."""
+
+    child_id: str
+    name: str
+    depth: int
+    """1 for a child of a session that nobody spawned."""
+    awaited: bool
+    """False: it runs in the background."""
+
+
+class SubagentCompleted(Struct, frozen=True, tag="subagent_completed"):
+    """A child that this session waited for ended its send."""
+
+    child_id: str
+    status: str
+    rounds: int
+    final_text: str
+
+
+class AgentHandedOff(Struct, frozen=True, tag="agent_handed_off"):
+    """The session answers as another agent from the next round on."""
+
+    name: str
+    reason: str
+
+
+class CallWaiting(Struct, frozen=True, tag="call_waits"):
+    """A call goes on when something outside happened."""
+
+    call_id: str
+    on: str
+    """"child" | "time" | "signal"."""
+    child_id: str | None
+    until: float | None
+    """UTC epoch seconds."""
+    signal: str | None
+
+
+class SignalHeard(Struct, frozen=True, tag="signal_received"):
+    """A signal was taken from the inbox."""
+
+    name: str
+    taken: bool
+    """False: it is kept until a call waits for it."""
+
+
 class TimerFired(Struct, frozen=True, tag="timer_fired"):
     """A timer's time had come, and this process dealt with it."""
 
@@ -299,6 +346,11 @@ EventData: TypeAlias = (
     | InboxQueued
     | InboxDelivered
     | InputRequested
+    | SubagentStarted
+    | SubagentCompleted
+    | AgentHandedOff
+    | CallWaiting
+    | SignalHeard
     | TimerFired
     | TimerUnserved
     | AgentError

@@ -19,6 +19,8 @@ from .usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from .context_records import ContextRecord
+    from .family_records import FamilyRecord
+    from .workflow_records import WorkflowRecord
 
 Effect = Literal["pure", "idempotent", "once"]
 """What running a tool twice does: nothing, nothing more, harm."""
@@ -270,7 +272,7 @@ SessionRecord: TypeAlias = (
 """What every conversation consists of."""
 
 if TYPE_CHECKING:
-    Record: TypeAlias = SessionRecord | ContextRecord
+    Record: TypeAlias = SessionRecord | ContextRecord | FamilyRecord | WorkflowRecord
     """Everything that can stand in a journal."""
 else:
-    Record = SessionRecord  # the others are made with the first of them (`context_records.py`)
+    Record = SessionRecord  # the others are made with the first of them (`context_records.py`, …)

@@ -4,7 +4,7 @@ Owns: the one usage value, its arithmetic, the unit of money. Must not know: pri
 Read next: `records.py`, `core/pricing.py` for where a cost comes from.
 """
 
-from __future__ import annotations
+# Annotations are values here, not text: msgspec would compile each of them when it makes a decoder.
 
 from typing import Final
 
@@ -50,8 +50,10 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         """Input plus output."""
         return self.input_tokens + self.output_tokens
 
-    def __add__(self, other: Usage) -> Usage:
+    def __add__(self, other: "Usage") -> "Usage":
         """Sum of both; estimated when either was."""
+        if self is NO_USAGE:  # nearly always: the first reply of a send
+            return other
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,

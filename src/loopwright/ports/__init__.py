@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .ambient import Ambient, RealAmbient
     from .artifact import Artifact, ArtifactStore
+    from .board import Board, BoardChange, BoardEntry, BoardPolicy, BoardPost, put_if
     from .cancellation import CancellationToken
     from .cron_reader import CronReader
+    from .executor import Executor, LeafEnd, LeafRef
     from .fold import FoldDesk, FoldedPart, FoldResult, FoldStrategy, FoldTask
     from .history import HistoryPiece, SessionHistory
     from .hook import HookContext
@@ -45,9 +47,15 @@ _HOME = {
     "Ambient": "ambient",
     "Artifact": "artifact",
     "ArtifactStore": "artifact",
+    "Board": "board",
+    "BoardChange": "board",
+    "BoardEntry": "board",
+    "BoardPolicy": "board",
+    "BoardPost": "board",
     "BudgetAccount": "ledger",
     "CancellationToken": "cancellation",
     "CronReader": "cron_reader",
+    "Executor": "executor",
     "FinishedSend": "representation",
     "FoldDesk": "fold",
     "FoldResult": "fold",
@@ -66,6 +74,8 @@ _HOME = {
     "LLMResponse": "llm",
     "LLMService": "llm",
     "LLMStreamChunk": "llm",
+    "LeafEnd": "executor",
+    "LeafRef": "executor",
     "Ledger": "ledger",
     "LoadedSkill": "skill_source",
     "MemoryEntry": "memory_index",
@@ -112,15 +122,22 @@ _HOME = {
     "Transition": "store",
     "UnknownOutcome": "tool",
     "WakeSource": "wake_source",
+    "put_if": "board",
 }
 
 __all__ = [
     "Ambient",
     "Artifact",
     "ArtifactStore",
+    "Board",
+    "BoardChange",
+    "BoardEntry",
+    "BoardPolicy",
+    "BoardPost",
     "BudgetAccount",
     "CancellationToken",
     "CronReader",
+    "Executor",
     "FinishedSend",
     "FoldDesk",
     "FoldResult",
@@ -139,6 +156,8 @@ __all__ = [
     "LLMResponse",
     "LLMService",
     "LLMStreamChunk",
+    "LeafEnd",
+    "LeafRef",
     "Ledger",
     "LoadedSkill",
     "MemoryEntry",
@@ -185,6 +204,7 @@ __all__ = [
     "Transition",
     "UnknownOutcome",
     "WakeSource",
+    "put_if",
 ]
 
 

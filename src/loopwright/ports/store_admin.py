@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from .artifact import ArtifactStore
+from .board import Board
 from .ledger import Ledger
 from .memory_index import MemoryIndex
 from .schema_policy import SchemaPolicy as SchemaPolicy
@@ -84,5 +85,5 @@ class StoreAdmin(Protocol):
         ...
 
 
-class SessionStore(Store, ArtifactStore, MemoryIndex, Ledger, StoreAdmin, StoreUpkeep, StoreTransfer, Protocol):
+class SessionStore(Store, ArtifactStore, MemoryIndex, Ledger, Board, StoreAdmin, StoreUpkeep, StoreTransfer, Protocol):
     """What `open_store` returns: everything a shipped store can do."""

@@ -7,7 +7,7 @@ Read next: `tools/decorator.py`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
@@ -17,6 +17,7 @@ from ..model.specs import ToolSpec
 from .cancellation import CancellationToken
 
 if TYPE_CHECKING:
+    from .child_agents import Agents
     from .history import SessionHistory
     from .transaction_work import OnCommit
 
@@ -42,6 +43,27 @@ class InputNeeded(Struct, frozen=True):
     schema: dict[str, Any] | None = None
     """JSON Schema of the answer; None accepts any JSON value."""
     metadata: dict[str, Any] = field(default_factory=lambda: {})
+
+
+class WaitNeeded(Struct, frozen=True, kw_only=True):
+    """Returned by a handler that cannot go on before something outside happened: the run pauses durably, without a process.
+
+    Then the handler is run again from its start, with `ToolContext.woken` saying what happened; so its tool must be
+    declared `pure` or `idempotent`. At least one of the two is given; with both, whichever comes first.
+    """
+
+    until: float | None = None
+    """UTC epoch seconds."""
+    signal: str | None = None
+    """Name of the signal (`StatefulAgentLoop.signal`); one that came before and was not taken counts."""
+
+
+class Woken(Struct, frozen=True):
+    """What a call that waited was told."""
+
+    why: Literal["child", "time", "signal"]
+    payload: Any = None
+    """Of the signal."""
 
 
 class OutputSlice(Struct, frozen=True):
@@ -100,6 +122,16 @@ class ToolContext(Protocol):
         """What was said earlier in the session, folded or not."""
         ...
 
+    @property
+    def agents(self) -> Agents:
+        """Children of this session: to spawn, to talk to, to stop."""
+        ...
+
+    @property
+    def woken(self) -> Woken | None:
+        """What happened, when this call waited for something and is run again; None at its first run."""
+        ...
+
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
         """The characters in `limit` bytes from byte `offset` of a stored tool output of this session.
 
@@ -144,6 +176,7 @@ HandlerReturn: TypeAlias = (
     | tuple[Any, ...]
     | ToolHandlerResult
     | InputNeeded
+    | WaitNeeded
     | None
 )
 """What a handler may return; other values are encoded as JSON where possible."""

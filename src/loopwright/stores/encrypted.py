@@ -13,11 +13,10 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from msgspec import structs
 
-from ..late import Late
 from ..model.archive_errors import SealBrokenError
 from ..model.errors import (
     ConfigError,
@@ -30,7 +29,6 @@ from ..model.errors import (
 )
 from ..ports.ambient import breathe
 from ..ports.artifact import Artifact
-from ..ports.ledger import BudgetAccount
 from ..ports.sealing import SealingKeys
 from ..ports.store import (
     Claimable,
@@ -65,13 +63,8 @@ from .encrypted_artifacts import (
 )
 from .encrypted_envelope import PlainPolicy, Sealer
 from .encrypted_forks import Lineages, StoredLineages, lineage_among
+from .encrypted_shared import EncryptedShared
 from .encrypted_values import SEAL_ERRORS, Opening, Sealing
-
-if TYPE_CHECKING:
-    from ..ports.memory_index import MemoryEntry, MemoryHit
-    from . import encrypted_memories
-else:
-    encrypted_memories = Late("loopwright.stores.encrypted_memories")
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -83,7 +76,7 @@ _PAGE: Final = 500
 """Records read at once where a whole journal is gone through."""
 
 
-class EncryptedStore:
+class EncryptedStore(EncryptedShared):
     """Any store, with all bodies, titles and artifacts sealed (AES-256-GCM) before it gets them.
 
     Keeps the promises of the store inside, and closes it with itself. A value that does not open where it stands raises
@@ -94,8 +87,7 @@ class EncryptedStore:
 
     def __init__(self, inner: SessionStore, keys: SealingKeys, *, plain: PlainPolicy = "refuse") -> None:
         """`inner` belongs to this object from now on: use it through this one only."""
-        self._inner = inner
-        self._sealer = Sealer(keys, plain)
+        super().__init__(inner, Sealer(keys, plain))
         self._seal, self._open = Sealing(self._sealer), Opening(self._sealer)
         self._lineages = StoredLineages(self._open, lambda sid, at: inner.read(sid, after=at, limit=1))
         self._left_out: set[tuple[str, str]] = set()
@@ -216,38 +208,12 @@ class EncryptedStore:
         found = await self._artifact(artifact_id)
         return found and _told(*found)
 
-    def budget(self, key: str) -> Awaitable[BudgetAccount]:
-        """See `Ledger.budget`. Keys and amounts are not sealed."""
-        return self._inner.budget(key)
-
-    def budgets(self, *, after: str = "", limit: int = 100) -> Awaitable[Sequence[BudgetAccount]]:
-        """See `Ledger.budgets`."""
-        return self._inner.budgets(after=after, limit=limit)
-
-    def put_memory(self, entry: MemoryEntry, *, keep: int | None = None) -> Awaitable[None]:
-        """See `MemoryIndex.put_memory`."""
-        return self._inner.put_memory(encrypted_memories.sealed_memory(self._sealer, entry), keep=keep)
-
-    def drop_memory(self, namespace: str, memory_id: str) -> Awaitable[bool]:
-        """See `MemoryIndex.drop_memory`."""
-        return self._inner.drop_memory(namespace, memory_id)
-
-    def search_memories(self, namespace: str, query: str, limit: int = 10) -> Awaitable[Sequence[MemoryHit]]:
-        """See `MemoryIndex.search_memories`. Opens the newest 2,000 entries of the namespace: older ones are not found."""
-        return encrypted_memories.search(self._inner, self._sealer, namespace, query, limit)
-
-    def list_memories(
-        self, namespace: str, *, limit: int = 100, behind: MemoryEntry | None = None
-    ) -> Awaitable[Sequence[MemoryEntry]]:
-        """See `MemoryIndex.list_memories`. One that does not open is left out."""
-        return encrypted_memories.newest(self._inner, self._sealer, namespace, limit, behind)
-
     def ddl(self) -> str:
         """See `StoreAdmin.ddl`."""
         return self._inner.ddl()
 
     async def check(self) -> Sequence[StoreProblem]:
-        """See `StoreAdmin.check`. Opens everything but memories: one finding for each session of which something does not
+        """See `StoreAdmin.check`. Opens everything but memories and boards: one finding for each session of which something does not
         open."""
         found = list(await self._inner.check())
         for head in await self._inner.list(SessionQuery(limit=_EVERY_SESSION)):

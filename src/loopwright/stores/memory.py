@@ -43,9 +43,11 @@ from .memory_rules import MemoryRules
 from .memory_whole import MemoryWhole
 
 if TYPE_CHECKING:
+    from ..ports.board import BoardChange, BoardEntry, BoardPolicy, BoardPost
     from ..ports.memory_index import MemoryEntry, MemoryHit
-    from . import memory_entries
+    from . import memory_boards, memory_entries
 else:
+    memory_boards = Late("loopwright.stores.memory_boards")
     memory_entries = Late("loopwright.stores.memory_entries")
 
 T = TypeVar("T")
@@ -154,6 +156,26 @@ class MemoryStore:
     ) -> Awaitable[Sequence[MemoryEntry]]:
         """See `MemoryIndex.list_memories`."""
         return self._offer(lambda: memory_entries.newest(self._data, namespace, limit, behind))
+
+    def post_entry(self, post: BoardPost, policy: BoardPolicy | None = None) -> Awaitable[BoardEntry]:
+        """See `Board.post_entry`."""
+        return self._offer(lambda: memory_boards.posted(self._data, post, policy))
+
+    def read_board(self, board_id: str, *, kind: str | None = None, after: int = 0) -> Awaitable[Sequence[BoardEntry]]:
+        """See `Board.read_board`."""
+        return self._offer(lambda: memory_boards.read(self._data, board_id, kind, after))
+
+    def update_entry(self, change: BoardChange, policy: BoardPolicy | None = None) -> Awaitable[BoardEntry]:
+        """See `Board.update_entry`."""
+        return self._offer(lambda: memory_boards.updated(self._data, change, policy))
+
+    def remove_entry(self, board_id: str, entry_id: int, *, version: int | None = None) -> Awaitable[bool]:
+        """See `Board.remove_entry`."""
+        return self._offer(lambda: memory_boards.removed(self._data, board_id, entry_id, version))
+
+    def drop_board(self, board_id: str) -> Awaitable[int]:
+        """See `Board.drop_board`."""
+        return self._offer(lambda: memory_boards.drop(self._data, board_id))
 
     def ddl(self) -> str:
         """Nothing: there are no tables."""

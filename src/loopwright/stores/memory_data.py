@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..ports.artifact import Artifact
@@ -16,6 +16,9 @@ from ..ports.memory_index import MemoryEntry
 from ..ports.store import WAKING_KINDS, DueTimer, Head, InboxItem, PutTimer, StoredRecord
 from . import ownership
 from .memory_money import MoneyData
+
+if TYPE_CHECKING:
+    from .memory_boards import KeptBoard
 
 WAITING: Final = -1
 """The position of an inbox item that nobody took yet."""
@@ -75,6 +78,7 @@ class SharedData:
     money: MoneyData = field(default_factory=MoneyData)
     memories: dict[str, dict[str, MemoryEntry]] = field(default_factory=dict[str, dict[str, MemoryEntry]])
     """Namespace → id → entry."""
+    boards: dict[str, KeptBoard] = field(default_factory=dict[str, "KeptBoard"])
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def session(self, session_id: str) -> SessionData:

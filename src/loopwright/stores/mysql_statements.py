@@ -16,9 +16,10 @@ from msgspec import Struct
 
 from .derived import HEAD_COLUMNS, WAKING
 from .migration import Migration, SchemaWords, tables_of
+from .mysql_boards import BOARDS
 from .mysql_memories import MEMORIES
 from .mysql_tables import DDL, MIGRATIONS, NOW, WORDS
-from .server_dialect import MemoryStatements
+from .server_dialect import BoardStatements, MemoryStatements
 
 _COLUMNS: Final = ", ".join(f"`{column.strip()}`" for column in HEAD_COLUMNS.split(","))
 _S: Final = ", ".join(f"s.`{column.strip()}`" for column in HEAD_COLUMNS.split(","))
@@ -361,5 +362,7 @@ class MysqlStatements(Struct, frozen=True):
     )
     OWNERS_OF: str = "SELECT session_id FROM lw_artifacts WHERE artifact_id IN $1[]"
     RESTORE_TIMER: str = "INSERT INTO lw_timers (`key`, timer_id, due_at, body, paused) VALUES ($1, $2, $3, $4, $5)"
+    BOARDS: BoardStatements = BOARDS
+    """See `mysql_boards.py`."""
     MEMORIES: MemoryStatements = MEMORIES
     """See `mysql_memories.py`."""

@@ -133,6 +133,17 @@ CREATE TABLE IF NOT EXISTS lw_hold_caps (
     PRIMARY KEY (hold_id, budget_key),
     INDEX lw_hold_caps_budget (budget_key)
 ) {_TABLE};
+CREATE TABLE IF NOT EXISTS lw_boards (board_id VARCHAR(255) NOT NULL PRIMARY KEY, counter BIGINT NOT NULL) {_TABLE};
+CREATE TABLE IF NOT EXISTS lw_board_entries (
+    board_id VARCHAR(255) NOT NULL,
+    entry_id BIGINT NOT NULL,
+    version BIGINT NOT NULL,
+    entry_key VARCHAR(255) NOT NULL,
+    posted_at DOUBLE NOT NULL,
+    updated_at DOUBLE NOT NULL,
+    body LONGBLOB NOT NULL,
+    PRIMARY KEY (board_id, entry_id)
+) {_TABLE};
 CREATE TABLE IF NOT EXISTS lw_memories (
     namespace VARCHAR(255) NOT NULL,
     memory_id VARCHAR(255) NOT NULL,
@@ -203,6 +214,7 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
+    # Beside these indexes there are new tables, which are made where they are missing.
     Migration(
         version=5,
         before=(

@@ -14,9 +14,10 @@ from msgspec import Struct
 
 from .derived import HEAD_COLUMNS, WAKING
 from .migration import Migration, SchemaWords, tables_of
+from .postgres_boards import BOARDS
 from .postgres_memories import MEMORIES
 from .postgres_tables import DDL, MIGRATIONS, NOW, WORDS
-from .server_dialect import MemoryStatements
+from .server_dialect import BoardStatements, MemoryStatements
 
 _S: Final = ", ".join(f"s.{column.strip()}" for column in HEAD_COLUMNS.split(","))
 _LEFT: Final = f"(SELECT o.expires - {NOW} FROM lw_owners AS o WHERE o.owner = s.owner)"
@@ -380,5 +381,7 @@ class PostgresStatements(Struct, frozen=True):
     )
     OWNERS_OF: str = "SELECT session_id FROM lw_artifacts WHERE artifact_id = ANY($1::text[])"
     RESTORE_TIMER: str = "INSERT INTO lw_timers (key, timer_id, due_at, body, paused) VALUES ($1, $2, $3, $4, $5)"
+    BOARDS: BoardStatements = BOARDS
+    """See `postgres_boards.py`."""
     MEMORIES: MemoryStatements = MEMORIES
     """See `postgres_memories.py`."""

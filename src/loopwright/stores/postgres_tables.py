@@ -122,6 +122,17 @@ CREATE TABLE IF NOT EXISTS lw_hold_caps (
     PRIMARY KEY (hold_id, budget_key)
 );
 CREATE INDEX IF NOT EXISTS lw_hold_caps_budget ON lw_hold_caps (budget_key);
+CREATE TABLE IF NOT EXISTS lw_boards (board_id text COLLATE "C" NOT NULL PRIMARY KEY, counter bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS lw_board_entries (
+    board_id text COLLATE "C" NOT NULL,
+    entry_id bigint NOT NULL,
+    version bigint NOT NULL,
+    entry_key text COLLATE "C" NOT NULL,
+    posted_at double precision NOT NULL,
+    updated_at double precision NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (board_id, entry_id)
+);
 CREATE TABLE IF NOT EXISTS lw_memories (
     namespace text COLLATE "C" NOT NULL,
     memory_id text COLLATE "C" NOT NULL,
@@ -178,7 +189,7 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
-    # Beside an index, which is made where it is missing.
+    # An index and new tables, which are made where they are missing.
     Migration(version=5),
 )
 """In order. A new version is one entry here, the same columns in the tables above, and the version of both."""

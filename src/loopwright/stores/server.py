@@ -50,9 +50,9 @@ from .server_batch import (
     needs_of_session,
     needs_of_transition,
 )
+from .server_boards import ServerBoards
 from .server_dialect import ServerConnection, ServerDialect
 from .server_line import ServerLine
-from .server_memories import ServerMemories
 from .server_plain import are_plain, committed, longest_lease, parameters, was_written
 from .server_reads import ServerReads
 from .server_schema import ServerSchema
@@ -80,7 +80,7 @@ LARGEST_BATCH: Final = 256
 """Writes in one transaction: more would make everybody wait for the last of them."""
 
 
-class ServerStore(ServerMemories):
+class ServerStore(ServerBoards):
     """Durable sessions on a server that any number of processes and machines share.
 
     Connects with its first call, so that a wrong address or a missing right is an error there. A server that is away is

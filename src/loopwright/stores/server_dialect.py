@@ -122,6 +122,22 @@ class MemoryStatements(Struct, frozen=True, kw_only=True):
     """Namespace, its name as a word, names of words between spaces, limit: entries with any of them, more or less the best."""
 
 
+class BoardStatements(Struct, frozen=True, kw_only=True):
+    """The SQL of boards."""
+
+    ADD: str
+    """A board that is not there yet; locks one that is."""
+    LOCKED: str
+    COUNT: str
+    ROWS: str
+    """Board, entry id, key: all rows, with the body of the one that has this id or key."""
+    READ: str
+    INSERT: str
+    CHANGE: str
+    REMOVE: str
+    DROP: str
+
+
 class Statements(Protocol):
     """The SQL of a dialect, by purpose; parameters stand in the order that `server_batch` and `server_reads` give them."""
 
@@ -246,6 +262,7 @@ class Statements(Protocol):
     OWNERS_OF: str
     RESTORE_TIMER: str
     MEMORIES: MemoryStatements
+    BOARDS: BoardStatements
 
 
 class ServerDialect(Protocol):

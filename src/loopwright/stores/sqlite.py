@@ -21,7 +21,6 @@ from ..model.errors import LoopwrightError, StoreUnavailableError
 from ..ports.schema_policy import SchemaPolicy
 from ..ports.settling import Settling
 from ..ports.store import (
-    Acquire,
     Claimable,
     ClaimQuery,
     Committed,
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     import hashlib
 
     from ..ports.artifact import Artifact
+    from ..ports.board import BoardChange, BoardEntry, BoardPolicy, BoardPost
     from ..ports.ledger import BudgetAccount
     from ..ports.memory_index import MemoryEntry, MemoryHit
     from ..ports.store_admin import StoreProblem, UncertainCall
@@ -62,6 +62,8 @@ if TYPE_CHECKING:
         slices,
         sqlite_artifacts,
         sqlite_backup,
+        sqlite_boards,
+        sqlite_claims,
         sqlite_memories,
         sqlite_migrations,
         sqlite_money,
@@ -76,6 +78,8 @@ else:
     slices = Late("loopwright.stores.slices")
     sqlite_artifacts = Late("loopwright.stores.sqlite_artifacts")
     sqlite_backup = Late("loopwright.stores.sqlite_backup")
+    sqlite_boards = Late("loopwright.stores.sqlite_boards")
+    sqlite_claims = Late("loopwright.stores.sqlite_claims")
     sqlite_memories = Late("loopwright.stores.sqlite_memories")
     sqlite_migrations = Late("loopwright.stores.sqlite_migrations")
     sqlite_money = Late("loopwright.stores.sqlite_money")
@@ -117,7 +121,7 @@ class SqliteStore:
         self._renewal = Renewal(self._file, self._owner)
         self._group = GroupCommit(self._file, self._own, self._writer, self._others_are_alive)
         self._binding = LoopBinding(f"store {absolute}", self._group.forget)
-        self._held: set[str] = set()
+        self._left_behind: sqlite_claims.LeftBehind | None = None
         self._closing = threading.Lock()
 
     @property
@@ -147,10 +151,6 @@ class SqliteStore:
     def commit(self, transition: Transition) -> Awaitable[Committed]:
         """See `Store.commit`."""
         loop = self._binding.enter()
-        if transition.release:
-            self._held.discard(transition.session_id)
-        elif type(transition.lease) is Acquire:
-            self._held.add(transition.session_id)
         size = 0
         for record in transition.records:
             size += len(record.body)
@@ -182,7 +182,10 @@ class SqliteStore:
 
     def claim(self, query: ClaimQuery) -> Awaitable[Claimable]:
         """See `Store.claim`. In the reader thread."""
-        return self._aside(lambda execute: sqlite_reads.claimable(execute, query))
+        if self._left_behind is None:
+            self._left_behind = sqlite_claims.LeftBehind()
+        left_behind = self._left_behind
+        return self._aside(lambda execute: sqlite_claims.claimable(execute, query, left_behind))
 
     async def renew(self, session_ids: Sequence[str], ttl_s: float) -> dict[str, tuple[int, int]]:
         """See `Store.renew`. From another thread than the loop's it runs there, on a connection of its own."""
@@ -250,6 +253,29 @@ class SqliteStore:
     ) -> Awaitable[Sequence[MemoryEntry]]:
         """See `MemoryIndex.list_memories`. In the reader thread."""
         return self._aside(lambda execute: sqlite_memories.newest(execute, namespace, limit, behind))
+
+    def post_entry(self, post: BoardPost, policy: BoardPolicy | None = None) -> Awaitable[BoardEntry]:
+        """See `Board.post_entry`."""
+        job = functools.partial(sqlite_boards.posted, post, policy)
+        return self._writer.submit(self._binding.enter(), job)
+
+    def read_board(self, board_id: str, *, kind: str | None = None, after: int = 0) -> Awaitable[Sequence[BoardEntry]]:
+        """See `Board.read_board`."""
+        return self._aside(lambda execute: sqlite_boards.read(execute, board_id, kind, after))
+
+    def update_entry(self, change: BoardChange, policy: BoardPolicy | None = None) -> Awaitable[BoardEntry]:
+        """See `Board.update_entry`."""
+        job = functools.partial(sqlite_boards.updated, change, policy)
+        return self._writer.submit(self._binding.enter(), job)
+
+    def remove_entry(self, board_id: str, entry_id: int, *, version: int | None = None) -> Awaitable[bool]:
+        """See `Board.remove_entry`."""
+        job = functools.partial(sqlite_boards.removed, board_id, entry_id, version)
+        return self._writer.submit(self._binding.enter(), job)
+
+    def drop_board(self, board_id: str) -> Awaitable[int]:
+        """See `Board.drop_board`."""
+        return self._writer.submit(self._binding.enter(), functools.partial(sqlite_boards.drop, board_id))
 
     def ddl(self) -> str:
         """The complete, idempotent script that makes the tables of this version."""
@@ -334,10 +360,9 @@ class SqliteStore:
         loop = self._binding.enter()
         self._group.flush_to_worker()
         self._binding.closed = True
-        held = sorted(self._held)
         failure: LoopwrightError | None = None
         try:
-            await asyncio.shield(self._writer.submit(loop, lambda own: sqlite_upkeep.give_up(own, self._owner, held)))
+            await asyncio.shield(self._writer.submit(loop, lambda own: sqlite_upkeep.give_up(own, self._owner)))
         except LoopwrightError as error:
             # A lease that cannot be given back expires; the file is closed in any case.
             failure = error

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 else:
     sqlite_work = Late("loopwright.stores.sqlite_work")
 
-CHECKPOINT_PAGES: Final = 2000
-"""Pages in the write-ahead log after which the writer thread copies them into the file."""
+CHECKPOINT_PAGES: Final = 1000
+"""Pages in the write-ahead log after which the writer thread copies them into the file. A commit takes longer the more
+versions of its pages are in the log: SQLite's index of the log walks over all of them."""
 
 RESTART_PAGES: Final = 4 * CHECKPOINT_PAGES
 """Pages after which it also waits until the log can start from its beginning: a busy loop would let it grow for ever."""

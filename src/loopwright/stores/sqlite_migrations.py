@@ -61,7 +61,7 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
-    # Beside an index, which is made where it is missing.
+    # An index and new tables, which are made where they are missing.
     Migration(version=5),
 )
 """In order. A new version is one entry here, the same columns in `DDL`, and `SCHEMA_VERSION`."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..late import Late
 from ..model.errors import SessionGoneError, SessionNotFoundError, StoreCorruptError
 from ..ports.store import (
-    Claimable,
-    ClaimQuery,
     DueTimer,
     Head,
     InboxItem,
@@ -112,20 +110,6 @@ def heads(execute: Execute, query: SessionQuery) -> Sequence[Head]:
     return [head_of(row, owners.remaining_s) for row in rows]
 
 
-def claimable(execute: Execute, query: ClaimQuery) -> Claimable:
-    """See `Store.claim`."""
-    owners = Owners(execute)
-    names = json.dumps(query.agent_names)
-    interrupted: list[tuple[Any, ...]] = []
-    if not query.timers_only:
-        alive = json.dumps(owners.alive())
-        interrupted = execute(sql.INTERRUPTED, (names, alive, query.max_format, query.limit)).fetchall()
-    due = execute(sql.DUE, (names, query.now, query.max_format, query.limit)).fetchall()
-    ((later,),) = execute(sql.NEXT_DUE, (names, query.now, query.max_format)).fetchall()
-    heads = [head_of(row, owners.remaining_s) for row in interrupted]
-    return Claimable(tuple(heads), tuple([DueTimer(*row) for row in due]), later)
-
-
 def timers(execute: Execute, session_id: str) -> Sequence[DueTimer]:
     """See `StoreAdmin.timers`."""
     key = _place(execute, session_id)[0]
@@ -151,6 +135,7 @@ class Owners:
         self._execute = execute
         self._now = ownership.monotonic()
         self._known: dict[str, float] = {}
+        self._rows: list[ownership.OwnerRow] | None = None
 
     def remaining_s(self, owner: str) -> float:
         """Seconds until this owner's leases can be taken."""
@@ -161,9 +146,17 @@ class Owners:
 
     def alive(self) -> list[str]:
         """Owners whose leases cannot be taken."""
-        rows = [ownership.OwnerRow(*row) for row in self._execute(sql.OWNERS).fetchall()]
-        self._known.update({row.owner: ownership.remaining_s(row, self._now) for row in rows})
-        return [row.owner for row in rows if self._known[row.owner] > 0]
+        return [row.owner for row in self._all() if self._known[row.owner] > 0]
+
+    def gone(self) -> list[tuple[str, float]]:
+        """Owners whose leases can be taken, each with the end of its heartbeat."""
+        return [(row.owner, row.expires) for row in self._all() if self._known[row.owner] <= 0]
+
+    def _all(self) -> list[ownership.OwnerRow]:
+        if self._rows is None:
+            self._rows = [ownership.OwnerRow(*row) for row in self._execute(sql.OWNERS).fetchall()]
+            self._known.update({row.owner: ownership.remaining_s(row, self._now) for row in self._rows})
+        return self._rows
 
 
 def _rows(execute: Execute, key: int, start: int, stop: int) -> list[StoredRecord]:

@@ -16,12 +16,12 @@ POSITIONS_PER_SESSION: Final = 1 << 32
 """A record's id is `key * POSITIONS_PER_SESSION + position`, so that a journal lies in one run of one b-tree."""
 
 IS_CURRENT: Final = """\
-SELECT 1 WHERE 26 = (
+SELECT 1 WHERE 28 = (
     SELECT count(*) FROM sqlite_schema WHERE name IN (
         'lw_schema', 'lw_owners', 'lw_sessions', 'lw_sessions_parent', 'lw_sessions_base', 'lw_sessions_running', 'lw_records', 'lw_inbox',
         'lw_inbox_waiting', 'lw_timers', 'lw_timers_due', 'lw_artifacts', 'lw_artifacts_session', 'lw_artifact_rows',
         'lw_artifact_shares', 'lw_artifact_shares_session', 'lw_tombstones', 'lw_budgets', 'lw_holds',
-        'lw_holds_session', 'lw_hold_caps', 'lw_hold_caps_budget', 'lw_memories', 'lw_memories_newest',
+        'lw_holds_session', 'lw_hold_caps', 'lw_hold_caps_budget', 'lw_boards', 'lw_board_entries', 'lw_memories', 'lw_memories_newest',
         'lw_memories_text', 'lw_memories_drop'
     )
 ) AND (SELECT max(version) FROM lw_schema) = 5
@@ -47,13 +47,18 @@ MOVE_HEAD: Final = (
     " takeovers = ?8 WHERE key = ?1"
 )
 
-# The same for one that began a send or paid for something.
-MOVE_AND_COUNT: Final = MOVE_HEAD.replace(
+# The same for one that began a send, for one that used tokens, and for one with money or with both. SQLite works for each
+# column that is named, and finding a prepared statement again reads its text: so each names what it changes.
+MOVE_AND_BEGIN: Final = MOVE_HEAD.replace(" WHERE", ", sends = sends + ?9 WHERE")
+MOVE_AND_SPEND: Final = MOVE_HEAD.replace(
     " WHERE",
-    ", sends = sends + ?9, input_tokens = input_tokens + ?10, output_tokens = output_tokens + ?11,"
-    " cached_tokens = cached_tokens + ?12, cache_write_tokens = cache_write_tokens + ?13,"
-    " reasoning_tokens = reasoning_tokens + ?14, calls = calls + ?15, estimated = estimated | ?16,"
-    " nanodollars = nanodollars + ?17, unpriced_calls = unpriced_calls + ?18 WHERE",
+    ", input_tokens = input_tokens + ?9, output_tokens = output_tokens + ?10, cached_tokens = cached_tokens + ?11,"
+    " cache_write_tokens = cache_write_tokens + ?12, reasoning_tokens = reasoning_tokens + ?13, calls = calls + ?14,"
+    " estimated = estimated | ?15 WHERE",
+)
+MOVE_AND_COUNT: Final = MOVE_AND_SPEND.replace(
+    " WHERE",
+    ", nanodollars = nanodollars + ?16, unpriced_calls = unpriced_calls + ?17, sends = sends + ?18 WHERE",
 )
 
 # What changes rarely; null leaves a column as it is.
@@ -143,11 +148,9 @@ FORGET_OWNERS: Final = (
     " AND owner NOT IN (SELECT owner FROM lw_sessions WHERE owner IS NOT NULL)"
 )
 
-# Give up the named leases of one owner; and its heartbeat.
-RELEASE: Final = (
-    "UPDATE lw_sessions SET owner = NULL, token = NULL"
-    " WHERE owner = ?1 AND session_id IN (SELECT value FROM json_each(?2))"
-)
+# Give up all leases of one owner, those too whose own transition to give them back was refused; and its heartbeat. Reads all
+# heads: an index by owner would change with every lease.
+RELEASE: Final = "UPDATE lw_sessions SET owner = NULL, token = NULL WHERE owner = ?"
 FORGET_OWNER: Final = "DELETE FROM lw_owners WHERE owner = ?"
 
 # --- reading ------------------------------------------------------------------------------------------------------------
@@ -176,13 +179,25 @@ LIST_CHILDREN: Final = LIST.replace("(?3 IS NULL OR parent_id = ?3)", "parent_id
 # Work that nobody alive does, found through the partial indexes of what runs and what waits. ?1 agent names, ?2 owners that live (JSON), ?3 highest format, ?4 limit.
 INTERRUPTED: Final = (
     f"SELECT {HEAD_COLUMNS} FROM lw_sessions AS s"
-    " WHERE key IN (SELECT r.key FROM lw_sessions AS r WHERE r.status = 'running'"
+    " WHERE key IN (SELECT r.key FROM lw_sessions AS r WHERE r.owner IS NULL AND r.status = 'running'"
     "  UNION SELECT i.key FROM lw_inbox AS i JOIN lw_sessions AS q ON q.key = i.key WHERE i.position IS NULL"
     f"  AND (q.status = 'idle' OR (q.status = 'waiting' AND i.kind IN ({WAKING}))))"
     " AND (owner IS NULL OR owner NOT IN (SELECT value FROM json_each(?2)))"
     " AND agent_name IN (SELECT value FROM json_each(?1)) AND min_format <= ?3"
     " ORDER BY updated_at, key LIMIT ?4"
 )
+
+# The same beside what owners hold that do not live: reads all heads.
+INTERRUPTED_AND_LEFT: Final = INTERRUPTED.replace("r.owner IS NULL AND ", "")
+
+# Who holds sessions of agents (JSON) up to a format: reads all heads.
+HOLDERS: Final = (
+    "SELECT DISTINCT owner FROM lw_sessions WHERE owner IS NOT NULL"
+    " AND agent_name IN (SELECT value FROM json_each(?1)) AND min_format <= ?2"
+)
+
+# Whether these tables were made by a version whose owners could go without giving everything back.
+WAS_OLDER: Final = "SELECT 1 FROM lw_schema WHERE version < 5"
 
 # Timers that are due and not paused, of sessions that exist. ?1 agent names, ?2 now, ?3 highest format, ?4 limit.
 DUE: Final = (

@@ -10,9 +10,10 @@ from typing import Final
 
 # Records keep their place by a computed integer id and not by (session, position): one b-tree without a second index, rows
 # of any size in its leaves, a third less work per commit. Head rows change with every commit, so nothing of what changes
-# there is indexed: `claim` and `list` read the (small) head rows instead, which are rare calls. Taken inbox items keep
-# their id for the life of the session; the partial index holds the waiting ones only. The full-text index of memories gets
-# names of words (`search_terms.py`) and keeps no text.
+# there in a usual send is indexed: `list` reads the (small) head rows instead, which is a rare call, and what runs is in an
+# index only while nobody holds it (`sqlite_claims.py`). Taken inbox items keep their id for the life of the session; the
+# partial index holds the waiting ones only. The full-text index of memories gets names of words (`search_terms.py`) and
+# keeps no text.
 DDL: Final = """\
 CREATE TABLE IF NOT EXISTS lw_schema (
     version INTEGER NOT NULL PRIMARY KEY,
@@ -63,7 +64,7 @@ CREATE TABLE IF NOT EXISTS lw_sessions (
 );
 CREATE INDEX IF NOT EXISTS lw_sessions_parent ON lw_sessions (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS lw_sessions_base ON lw_sessions (base_id) WHERE base_id IS NOT NULL;
-CREATE INDEX IF NOT EXISTS lw_sessions_running ON lw_sessions (key) WHERE status = 'running';
+CREATE INDEX IF NOT EXISTS lw_sessions_running ON lw_sessions (key) WHERE owner IS NULL AND status = 'running';
 CREATE TABLE IF NOT EXISTS lw_records (
     id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -138,6 +139,17 @@ CREATE TABLE IF NOT EXISTS lw_hold_caps (
     PRIMARY KEY (hold_id, budget_key)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS lw_hold_caps_budget ON lw_hold_caps (budget_key);
+CREATE TABLE IF NOT EXISTS lw_boards (board_id TEXT NOT NULL PRIMARY KEY, counter INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lw_board_entries (
+    board_id TEXT NOT NULL,
+    entry_id INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    entry_key TEXT NOT NULL,
+    posted_at REAL NOT NULL,
+    updated_at REAL NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (board_id, entry_id)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lw_memories (
     id INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,

@@ -7,7 +7,6 @@ Read next: `sqlite_deletion.py` (`bury`), `sqlite_statements.py`.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 import apsw
 
@@ -63,12 +62,12 @@ def sweep(own: CommitConnection) -> bool:
     return True
 
 
-def give_up(own: CommitConnection, owner: str, session_ids: Sequence[str]) -> None:
+def give_up(own: CommitConnection, owner: str) -> None:
     """Releases this owner's leases, its heartbeat, and rows of owners that died and hold nothing."""
     execute = own.execute
     execute("BEGIN IMMEDIATE")
     try:
-        execute(sql.RELEASE, (owner, json.dumps(list(session_ids))))
+        execute(sql.RELEASE, (owner,))
         execute(sql.FORGET_OWNER, (owner,))
         now = ownership.monotonic()
         rows = [ownership.OwnerRow(*row) for row in execute(sql.OWNERS).fetchall()]

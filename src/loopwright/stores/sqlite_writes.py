@@ -20,7 +20,7 @@ from ..model.errors import (
     SessionMovedError,
     SessionNotFoundError,
 )
-from ..model.usage import NO_USAGE
+from ..model.usage import NO_USAGE, Usage
 from ..ports.store import (
     Acquire,
     Committed,
@@ -63,6 +63,9 @@ Guard: TypeAlias = tuple[int, int, int, bytes | None, str | None, int, Status, i
 """A row of `sql.GUARD`: key, position, epoch, token, owner, inbox_seq, status, takeovers, updated_at."""
 
 _AS_THEY_ARE: Final = (None, None, None, None)
+
+_TOKEN_FIELDS: Final = Usage.__struct_fields__.index("nanodollars")
+"""So many fields of a usage come before those of money, in the order of `sql.MOVE_AND_SPEND`."""
 
 
 class SqliteWrites:
@@ -108,9 +111,13 @@ class SqliteWrites:
                     updated_at = record.at
         owner, token = (None, None) if transition.release else (self._owner, lease.token)
         moved = (key, position, change.status or status, updated_at, epoch, owner, token, takeovers)
-        usage = change.usage
-        if change.sends or usage is not NO_USAGE:
-            self._execute(sql.MOVE_AND_COUNT, (*moved, change.sends, *structs.astuple(usage)))
+        if (usage := change.usage) is not NO_USAGE:
+            if change.sends or usage.nanodollars or usage.unpriced_calls:
+                self._execute(sql.MOVE_AND_COUNT, (*moved, *structs.astuple(usage), change.sends))
+            else:
+                self._execute(sql.MOVE_AND_SPEND, (*moved, *structs.astuple(usage)[:_TOKEN_FIELDS]))
+        elif change.sends:
+            self._execute(sql.MOVE_AND_BEGIN, (*moved, change.sends))
         else:
             self._execute(sql.MOVE_HEAD, moved)
         adjusted = (change.window_start, change.checkpoint, change.min_format, change.title)

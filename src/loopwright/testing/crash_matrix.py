@@ -160,20 +160,24 @@ def crash_matrix(
     build: Callable[[Life], StatefulAgentLoop],
     scenario: CrashScenario,
     *,
-    dsn: str = "memory:crash-matrix-{scenario}-{run}",
+    dsn: str | Callable[[int], str] = "memory:crash-matrix-{scenario}-{run}",
     opened: Callable[[str], SessionStore] = open_store,
     recover: bool = False,
     twice: bool = False,
+    names_only: bool = False,
 ) -> CrashReport:
     """Runs the scenario once undisturbed, then once for each point it passed, stopped there and resumed.
 
-    `dsn` names a fresh store for each run by `{run}`; `opened` opens it to look at, when `build` opens it in
-    a way of its own. `recover`: the restarted process calls `loop.recover()` before it
+    `dsn` names a fresh store for each run by `{run}`, or is called with the number of the run and returns the address
+    of a store that is empty then; no run needs the stores of earlier ones. `opened` opens it to look at, when `build`
+    opens it in a way of its own. `recover`: the restarted process calls `loop.recover()` before it
     drives the scenario again; otherwise driving it again is all. `twice`: the restarted process is stopped as well, at
-    another of its points in each run, and a third one finishes. Each life has an event loop of its own, so call this
+    another of its points in each run, and a third one finishes. `names_only`: stops where each named point is reached
+    for the first time, and leaves out the other times. Each life has an event loop of its own, so call this
     outside of one. Raises: `CrashMatrixError` with the table and a diff for each difference.
     """
-    return _Matrix(build, scenario, dsn, opened=opened, recover=recover, twice=twice).run()
+    matrix = _Matrix(build, scenario, dsn, opened=opened, recover=recover, twice=twice)
+    return matrix.run(names_only=names_only)
 
 
 class StoreContent(Struct, frozen=True):
@@ -207,7 +211,7 @@ class _Matrix:
         self,
         build: Callable[[Life], StatefulAgentLoop],
         scenario: CrashScenario,
-        dsn: str,
+        dsn: str | Callable[[int], str],
         *,
         opened: Callable[[str], SessionStore],
         recover: bool,
@@ -223,7 +227,7 @@ class _Matrix:
         self._undisturbed: tuple[str, ...] = ()
         self._totals: Counter[str] = Counter()
 
-    def run(self) -> CrashReport:
+    def run(self, *, names_only: bool) -> CrashReport:
         """Every point, those that only show up in disturbed runs included."""
         dsn, effects = self._fresh(), EffectLog()
         first = self._live(dsn, 1, effects, None)
@@ -233,7 +237,10 @@ class _Matrix:
             raise CrashMatrixError(self._report([_row(StopAt("undisturbed"), [first], effects, found.damage)]))
         waiting, known, rows = list(dict.fromkeys(first.ambient.reached)), set(first.ambient.reached), list[CrashRow]()
         while waiting and len(rows) < MAX_RUNS:
-            row, seen = self._stopped(waiting.pop(0))
+            at = waiting.pop(0)
+            if names_only and at.occurrence > 1:
+                continue
+            row, seen = self._stopped(at)
             rows.append(row)
             waiting += [at for at in dict.fromkeys(seen) if at not in known]
             known.update(seen)
@@ -247,6 +254,8 @@ class _Matrix:
 
     def _fresh(self) -> str:
         self._runs += 1
+        if callable(self._dsn):
+            return self._dsn(self._runs)
         return self._dsn.format(run=self._runs, scenario=self._scenario.name)
 
     def _stopped(self, at: StopAt) -> tuple[CrashRow, list[StopAt]]:

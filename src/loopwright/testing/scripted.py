@@ -89,6 +89,11 @@ class ScriptedLLM:
         with self._lock:
             self._steps.extend(steps)
 
+    def skip(self, count: int) -> None:
+        """Leaves out the next `count` steps."""
+        with self._lock:
+            self._next += count
+
     @property
     def remaining(self) -> int:
         """How many steps nobody took yet."""

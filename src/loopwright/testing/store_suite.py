@@ -13,6 +13,7 @@ Read next: `store_commit_promises.py`; `store_machine.py` for random sequences (
 
 from __future__ import annotations
 
+from .store_board_promises import BoardPromises
 from .store_cancel_promises import CancelPromises
 from .store_commit_promises import CommitPromises
 from .store_family_promises import ClaimPromises, FamilyPromises
@@ -42,6 +43,7 @@ class StoreSuite(
     LedgerPromises,
     MemoryPromises,
     MemorySearchPromises,
+    BoardPromises,
     CancelPromises,
     StoreMaker,
 ):

@@ -10,7 +10,7 @@ import asyncio
 
 from msgspec import structs
 
-from ..model.errors import InvariantError, SessionGoneError, SessionNotFoundError
+from ..model.errors import InvariantError, SessionGoneError, SessionMovedError, SessionNotFoundError
 from ..ports.store import (
     WAKING_KINDS,
     CreateSession,
@@ -83,6 +83,36 @@ class WakingPromises:
         dead.abandon()
         assert await found(store) == {"parent"}
         assert holder.committed.takeovers == 0
+
+    @promise
+    async def test_what_its_owner_could_not_give_back_is_found_once_the_owner_closed(self, kit: StoreKit) -> None:
+        """A transition that was to release the lease was refused, and nobody tried again."""
+        leaving, store = kit.open(), kit.open()
+        writer = await begin(leaving)
+        with raises(SessionMovedError):
+            await writer.write(expect=7, release=True)
+        assert await found(store) == set()
+        await leaving.aclose()
+        assert await found(store) == {"s"}
+
+    @promise
+    async def test_what_the_dead_hold_is_found_as_often_as_it_is_asked_for(self, kit: StoreKit) -> None:
+        """By each for its own agents, however often it found nothing before."""
+        store, dead, later = kit.open(), kit.open(), kit.open()
+        await dead.create(new_session("foreign", agent_name="other"))
+        await acquire(dead, "foreign")
+        dead.abandon()
+        for _ in range(2):
+            assert await found(store) == set()
+            assert len((await store.claim(work("other"))).interrupted) == 1
+        await begin(later, "s")
+        assert await found(store) == set()
+        later.abandon()
+        assert await found(store) == {"s"}
+        taken = await acquire(store, "s")
+        assert await found(store) == set()
+        await taken.write(release=True)
+        assert await found(store) == {"s"}
 
     @promise
     async def test_a_session_begins_in_the_state_that_its_maker_wants(self, kit: StoreKit) -> None:

@@ -18,8 +18,9 @@ from ..model.call_errors import ToolFailure
 from ..model.notes import Note, NotesPolicy, TodoItem
 from ..model.timer_spec import Timer, TimerBody
 from ..ports.cancellation import CancellationToken
+from ..ports.child_agents import Agents
 from ..ports.history import HistoryPiece
-from ..ports.tool import OutputSlice
+from ..ports.tool import OutputSlice, Woken
 from ..ports.transaction_work import OnCommit, TransactionCursor
 
 
@@ -134,8 +135,14 @@ class FakeToolContext:
         self.todo = FakeTodoList()
         self.timers = FakeTimerBook()
         self.history = FakeHistory(history)
+        self.woken: Woken | None = None
         self._outputs = dict(outputs or {})
         self._works: list[OnCommit] = []
+
+    @property
+    def agents(self) -> Agents:
+        """Raises: `ToolFailure`: children need a loop."""
+        raise ToolFailure("agents need a running session; test this tool with a StatefulAgentLoop on memory:")
 
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
         """A part of an output given at construction. Raises: `ToolFailure` for an unknown id."""

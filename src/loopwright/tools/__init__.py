@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .board import board_tools
     from .decorator import tool
     from .local_shell import LocalShellBackend
     from .presets import create_default_tool_registry
@@ -20,11 +21,12 @@ _HOME = {
     "LocalShellBackend": "local_shell",
     "ToolRegistry": "registry",
     "Workspace": "workspace",
+    "board_tools": "board",
     "create_default_tool_registry": "presets",
     "tool": "decorator",
 }
 
-__all__ = ["LocalShellBackend", "ToolRegistry", "Workspace", "create_default_tool_registry", "tool"]
+__all__ = ["LocalShellBackend", "ToolRegistry", "Workspace", "board_tools", "create_default_tool_registry", "tool"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The part of the public handle that looks at sessions and runs nothing.
+"""The part of the public handle that reaches sessions without having their turn.
 
 Owns: the words of these methods. Must not know: turns, any rule.
 Read next: `loop.py`.
@@ -13,24 +13,33 @@ from .late import Late
 if TYPE_CHECKING:
     from .core import state as states
     from .core.chain import ChainReport
-    from .engine import epochs, inspection, verifying
+    from .core.result import StatefulResult
+    from .engine import epochs, inspection, signals, spec_runs, verifying
+    from .engine.draining import InFlight
     from .engine.inspection import SessionStats
     from .engine.kernel import Kernel
-    from .model.messages import Message
+    from .model.agent_spec import AgentSpec
+    from .model.messages import Message, MessageLike
     from .model.records import Interaction
+    from .ports.cancellation import Stop
 else:
+    signals = Late("loopwright.engine.signals")
+    spec_runs = Late("loopwright.engine.spec_runs")
     states = Late("loopwright.core.state")
     epochs = Late("loopwright.engine.epochs")
     inspection = Late("loopwright.engine.inspection")
     verifying = Late("loopwright.engine.verifying")
 
 
-class SessionReading:
+class SessionAccess:
     """Methods of `StatefulAgentLoop` that need no turn."""
 
     _kernel: Kernel
 
     def _check_open(self) -> None:
+        raise NotImplementedError
+
+    def _counted(self) -> InFlight:
         raise NotImplementedError
 
     async def get_messages(self, session_id: str, *, include_compacted: bool = False) -> tuple[Message, ...]:
@@ -51,6 +60,14 @@ class SessionReading:
         """Counts, usage, status and times of a session."""
         self._check_open()
         return await inspection.stats_of(self._kernel.store, session_id)
+
+    async def get_result(self, session_id: str) -> StatefulResult | None:
+        """How the newest send of a session ended, or what it waits for; None before the first, and while one is under way.
+
+        Of any process, from the journal alone. Cost: what has to be read to continue the session.
+        """
+        self._check_open()
+        return await inspection.newest_result(self._kernel.store, session_id)
 
     async def verify(self, session_id: str, *, expected: str | None = None) -> ChainReport:
         """What the links of `hash_chain` say about a session's records: whether any was changed, removed or put in.
@@ -73,3 +90,30 @@ class SessionReading:
         self._check_open()
         state = states.State() if session_id is None else await inspection.read_state(self._kernel.store, session_id)
         return await epochs.preview(self._kernel, state)
+
+    async def signal(self, session_id: str, name: str, payload: Any = None, *, item_id: str | None = None) -> bool:
+        """Says to a session that something happened, and wakes what waits for it (`WaitNeeded`, `wait` of a workflow).
+
+        Durable when this returns, of any process and any agent name. Without anything that waits for it the signal is kept
+        (the newest 100 of a session) for the next that does. `name`: 1 to 200 characters; `payload`: a JSON value of at most
+        64 KiB. `item_id` is deduplicated for the life of the session; False when it was known.
+        Raises: `InvalidMessageError`.
+        """
+        self._check_open()
+        return await signals.signal(self._kernel, session_id, name, payload, item_id)
+
+    async def run_agent_spec(
+        self,
+        spec: AgentSpec | dict[str, Any],
+        message: MessageLike | str,
+        *,
+        session_id: str | None = None,
+        stop: Stop = None,
+    ) -> StatefulResult:
+        """Runs an agent that a spec describes, in a session of its own, to the end or a pause of one send.
+
+        The spec goes into the session's journal: later sends, resumes and workers answer as this agent, too.
+        `session_id`: for a new session. Raises: `AgentSpecError` listing every problem, and what `send` raises.
+        """
+        with self._counted():
+            return await spec_runs.run_spec(self._kernel, spec, message, session_id, stop)

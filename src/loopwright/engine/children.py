@@ -1,0 +1,318 @@
+"""Children of a session: making them, running them here, hearing how they end.
+
+Owns: `CallChildren`, what a tool call may do with them. Must not know: how a session runs (`run.py`), who wakes it later
+(`wakes.py`). A child is made in the commit that puts it into its parent's journal, so a resumed parent has the same one.
+Loaded by the first call that asks for it. Read next: `../core/spawning.py`, `admission.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..core import spawning
+from ..core.result import StatefulResult
+from ..core.state import State
+from ..late import Late
+from ..model.codec import encode
+from ..model.errors import SessionGoneError, SessionNotFoundError
+from ..model.event_types import AgentEventType
+from ..model.family_errors import SpawnRefusedError
+from ..model.family_records import CallWaits, ChildFinished, ChildStarted, HandedOff, Lifecycle, SessionSpawned
+from ..model.messages import MessageLike, UserMessage
+from ..model.records import Effect, Outcome, Record, SessionCreated
+from ..ports.child_agents import ChildInfo, ChildResult
+from ..ports.store import CreateSession, DropSession, Head, InboxItem, NewSession, Op, PutItem, SessionQuery
+from .actor import ACTORS
+from .arguments import user_message
+from .beside import run_beside
+from .handler_context import CallMustWait
+from .journal import first_records, format_needed
+from .kernel import Kernel
+from .running import RunContext, without_bytes
+
+if TYPE_CHECKING:
+    from ..model.agent_spec import AgentSpec
+    from . import answers
+else:
+    answers = Late("loopwright.engine.answers")
+
+ENDED = frozenset({"completed", "cancelled", "hit_round_limit", "budget_exceeded", "degraded", "failed"})
+
+
+class CallChildren:
+    """What one call does with children; see `ports.child_agents.Agents` for the promises."""
+
+    def __init__(self, run: RunContext, call_id: str, key: str, effect: Effect) -> None:
+        self._run = run
+        self._call_id = call_id
+        self._key = key
+        self._effect = effect
+        self._count = 0
+        self._ended: dict[str, ChildFinished] = {}
+        self._dropped: list[str] = []
+        self._handed: HandedOff | None = None
+
+    async def spawn(self, spec: AgentSpec, task: MessageLike | str) -> ChildResult:
+        """Runs a child to the end of its send."""
+        self._check_waiting("spawn")
+        return await self._ended_child(
+            await self._made(spec, task, awaited=True), spec.name, spawning.lifecycle_of(spec)
+        )
+
+    async def start(self, spec: AgentSpec, task: MessageLike | str) -> str:
+        """Starts a child in the background."""
+        child_id = await self._made(spec, task, awaited=False)
+        run_beside(self._run.kernel, child_id)
+        return child_id
+
+    async def wait(self, child_id: str) -> ChildResult:
+        """Waits for a child in the background."""
+        self._check_waiting("wait")
+        head = await self._mine(child_id)
+        return await self._ended_child(child_id, head.title, "linked")
+
+    async def nudge(self, child_id: str, message: MessageLike | str) -> None:
+        """Says something to a child."""
+        run = self._run
+        await self._mine(child_id)
+        user = user_message(message, run.kernel.config.max_message_bytes)
+        assert run.kernel.admission is not None
+        await run.kernel.admission.enqueue(child_id, user, f"nudge:{self._key}:{self._ordinal()}")
+        run_beside(run.kernel, child_id)
+
+    async def stop(self, child_id: str, reason: str = "stopped by its parent") -> bool:
+        """Stops a child and its children."""
+        await self._mine(child_id)
+        return await stop_tree(self._run.kernel, child_id, reason)
+
+    async def list(self) -> Sequence[ChildInfo]:
+        """Children that are still there."""
+        run = self._run
+        family = run.state.facts.family
+        started = {} if family is None else family.children
+        heads = await run.kernel.store.list(SessionQuery(parent_id=run.session_id))
+        return [
+            ChildInfo(
+                head.session_id,
+                head.title,
+                head.status,
+                head.session_id in started and started[head.session_id].awaited,
+            )
+            for head in heads
+        ]
+
+    async def hand_off(self, spec: AgentSpec, reason: str = "") -> None:
+        """Answers as another agent from the next round on."""
+        allowed = self._run.send.start.tools
+        persona = spawning.persona_of(spec, allowed, None)
+        self._handed = HandedOff(persona, reason, self._call_id)
+
+    def riders(self) -> tuple[Sequence[Record], tuple[Op, ...]]:
+        """What goes into the commit of the call's result."""
+        ended: list[Record] = list(self._ended.values())
+        if self._handed is not None:
+            ended.append(self._handed)
+        return ended, tuple([DropSession(child_id) for child_id in self._dropped])
+
+    def forget(self) -> None:
+        """The result is stored: children that are gone need no memory here."""
+        for child_id in self._ended:
+            ACTORS.drop(self._run.kernel.store.identity, child_id)
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _ordinal(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+    def _check_waiting(self, what: str) -> None:
+        if self._effect == "once":
+            raise SpawnRefusedError(
+                self._run.session_id,
+                f"{what}() may have to run the handler again: declare the tool idempotent, or use start()",
+            )
+
+    async def _mine(self, child_id: str) -> Head:
+        """The child's head. Raises `SpawnRefusedError` for a session that is no child of this one."""
+        try:
+            head = (await self._run.kernel.store.lookup(child_id)).head
+        except (SessionNotFoundError, SessionGoneError):
+            head = None
+        if head is None or head.parent_id != self._run.session_id:
+            raise SpawnRefusedError(
+                self._run.session_id, f"{child_id!r} is no child of this session; list() says which are"
+            )
+        return head
+
+    async def _made(self, spec: AgentSpec, task: MessageLike | str, *, awaited: bool) -> str:
+        """The id of the call's next child, which is made unless it is there from an earlier run of the handler."""
+        run = self._run
+        child_id = spawning.child_id_of(self._key, self._ordinal())
+        family = run.state.facts.family
+        if (family is not None and child_id in family.children) or await _exists(run.kernel, child_id):
+            return child_id
+        config = run.kernel.config
+        why = spawning.refusal(run.state, max_depth=config.max_spawn_depth, max_children=config.max_children_per_send)
+        if why is not None:
+            raise SpawnRefusedError(run.session_id, why)
+        user = await without_bytes(run.kernel, child_id, user_message(task, config.max_message_bytes))
+        account = spawning.account_of(run.state)
+        record = ChildStarted(
+            call_id=self._call_id,
+            child_id=child_id,
+            name=spec.name,
+            lifecycle=spawning.lifecycle_of(spec) if awaited else kept(spec),
+            awaited=awaited,
+            account=account,
+        )
+        spawned = spawned_by(run, spec, by=self._call_id, awaited=awaited, first=user if awaited else None)
+        new = new_child(run, child_id, spawned)
+        ops: tuple[Op, ...] = (CreateSession(new.session),)
+        if not awaited:
+            at = run.kernel.ambient.now()
+            ops = (*ops, PutItem(child_id, InboxItem(f"task:{child_id}", "message", encode(user), at)))
+        await run.journal.append([record], ops)
+        if awaited:
+            new.remember(run.kernel)
+        run.emit(AgentEventType.SUBAGENT_STARTED, child_id, spec.name, spawned.depth, awaited)
+        return child_id
+
+    async def _ended_child(self, child_id: str, name: str, lifecycle: str) -> ChildResult:
+        run = self._run
+        result = await run_child(run, child_id)
+        if result is None or result.status not in ENDED:
+            questions = () if result is None else result.pending_interactions
+            raise CallMustWait(
+                CallWaits(call_id=self._call_id, on="child", child_id=child_id, interactions=tuple(questions))
+            )
+        self._ended[child_id] = ChildFinished(child_id=child_id, outcome=result.status, child_usage=result.usage)
+        if lifecycle == "ephemeral":
+            self._dropped.append(child_id)
+        run.emit(AgentEventType.SUBAGENT_COMPLETED, child_id, result.status, result.rounds, result.final_text)
+        return ChildResult(
+            session_id=child_id,
+            name=name,
+            status=result.status,
+            text=result.final_text,
+            output=result.output,
+            rounds=result.rounds,
+            usage=result.usage,
+            error_code=result.error_code,
+            error_message=result.error_message,
+        )
+
+
+def kept(spec: AgentSpec) -> Lifecycle:
+    """Of a child in the background: nobody copies its result, so it stays."""
+    asked = spawning.lifecycle_of(spec)
+    return "linked" if asked == "ephemeral" else asked
+
+
+class NewChild:
+    """A child that is about to be made."""
+
+    def __init__(self, session: NewSession, records: tuple[Record, ...]) -> None:
+        self.session = session
+        self._records = records
+
+    def remember(self, kernel: Kernel) -> None:
+        """It is made: its first send need not read what was just written."""
+        assert kernel.admission is not None
+        session = self.session
+        kernel.admission.created(session.session_id, self._records, session.at, session.min_format)
+
+
+def spawned_by(
+    run: RunContext, spec: AgentSpec, *, by: str, awaited: bool, first: UserMessage | None
+) -> SessionSpawned:
+    """The record that a child of this run's session begins with."""
+    state, family = run.state, run.state.facts.family
+    persona = spawning.persona_of(spec, run.send.start.tools, spawning.tokens_left(state))
+    mine = None if family is None else family.spawned
+    return SessionSpawned(
+        persona=persona,
+        parent_id=run.session_id,
+        root_id=run.session_id if mine is None else mine.root_id,
+        depth=spawning.depth_of(state) + 1,
+        agents=(*run.agents, spec.name),
+        by=by,
+        input=first,
+        awaited=awaited,
+        lifecycle=spawning.lifecycle_of(spec) if awaited else kept(spec),
+        accounts=spawning.accounts_for(family, spawning.account_of(state)),
+    )
+
+
+def new_child(run: RunContext, child_id: str, spawned: SessionSpawned) -> NewChild:
+    """The child's head and first records. Raises as `checked_record` does."""
+    kernel, at = run.kernel, run.kernel.ambient.now()
+    created = SessionCreated(
+        child_id, kernel.config.agent_name, None, dict(spawned.persona.metadata), parent_id=run.session_id
+    )
+    records, rows = first_records(kernel.config, created, at, spawned)
+    session = NewSession(
+        session_id=child_id,
+        agent_name=created.agent_name,
+        records=rows,
+        at=at,
+        parent_id=run.session_id,
+        lifecycle=spawned.lifecycle,
+        title=spawned.persona.name,
+        min_format=format_needed(rows),
+    )
+    return NewChild(session, records)
+
+
+async def run_child(run: RunContext, child_id: str) -> StatefulResult | None:
+    """Begins or continues a child here, to the end or a pause of its send; None while another process runs it."""
+    admission = run.kernel.admission
+    assert admission is not None
+    return await admission.run_child(child_id, run)
+
+
+async def stop_tree(kernel: Kernel, session_id: str, reason: str) -> bool:
+    """Stops a session whether it runs or waits."""
+    admission = kernel.admission
+    assert admission is not None
+    ways_in = answers.Answers(kernel, admission)
+    if await ways_in.stop(session_id, reason):
+        return True
+    head = (await kernel.store.lookup(session_id)).head
+    if head.status != "waiting":
+        return False
+    await ways_in.abort_pending(session_id, reason)
+    return True
+
+
+async def _exists(kernel: Kernel, session_id: str) -> bool:
+    try:
+        await kernel.store.lookup(session_id)
+    except (SessionNotFoundError, SessionGoneError):
+        return False
+    return True
+
+
+def left_behind(state: State, outcome: Outcome, at: float) -> tuple[list[Record], tuple[Op, ...]]:
+    """Records and operations for children that are still there when their parent's send ends.
+
+    Awaited ones are stopped, whatever ended the send; those in the background only when it was stopped, and detached ones
+    never. Stops are stored with the end of the send, so that they reach a child wherever it runs or waits.
+    """
+    family = state.facts.family
+    assert family is not None
+    records: list[Record] = []
+    ops: list[Op] = []
+    for child_id, child in family.children.items():
+        if not (child.awaited or (outcome == "cancelled" and child.lifecycle != "detached")):
+            continue
+        records.append(ChildFinished(child_id=child_id, outcome="cancelled"))
+        if child.lifecycle == "ephemeral" and child.awaited:
+            ops.append(DropSession(child_id))
+        else:
+            item = InboxItem(f"stop:{state.facts.session_id}:{state.position}", "stop", STOPPED.encode(), at)
+            ops.append(PutItem(child_id, item))
+    return records, tuple(ops)
+
+
+STOPPED = "its parent was stopped"

@@ -1,0 +1,151 @@
+"""Taking what wakes a session: the end of a child, a time, a signal, a stop from its parent.
+
+Owns: turning such inbox items into records, in the commit that takes them. Must not know: what they mean for calls
+(`core/waking.py`) and steps (`core/workflow_state.py`). Loaded by sessions that get one.
+Read next: `run.py`, `admission.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..core import waking
+from ..core.fencing import framed, inside
+from ..core.state import State
+from ..late import Late
+from ..model.codec import decode, encode
+from ..model.errors import CancellationRequested
+from ..model.family_records import CallWoken, SessionSpawned, SignalReceived
+from ..model.messages import UserMessage
+from ..model.records import Outcome, Record
+from ..model.timer_spec import TimerBody
+from ..model.usage import NO_USAGE, Usage
+from ..model.wake_bodies import Signal, Wake
+from ..ports.store import DropTimer, InboxItem, Op, PutItem, TakeItems
+from . import children
+from .journal import Journal
+from .running import RunContext
+from .turn import Begun, Turn, healing
+
+if TYPE_CHECKING:
+    from ..core import workflow_state
+else:
+    workflow_state = Late("loopwright.core.workflow_state")
+
+WAKING = frozenset({"wake", "signal", "stop"})
+"""Kinds of items that a session which waits is woken by; stores answer it as claimable then."""
+
+
+async def take(run: RunContext) -> None:
+    """Takes what waiting calls wait for; other items stay for the next round. Raises `CancellationRequested` for a stop."""
+    journal = run.journal
+    found = await journal.kernel.store.lookup(journal.session_id)
+    if (stop := journal.stop_among(found.waiting)) is not None:
+        raise CancellationRequested(stop)
+    records, ops = taken(journal.state, found.waiting)
+    left = [item.seq for item in found.waiting if item.kind not in WAKING]
+    if ops:
+        await journal.commit(records, ops=ops)
+    journal.actor.inbox_seen = max(journal.actor.inbox_seen, found.head.inbox_seq)
+    journal.unheard = min(left) - 1 if left else None
+
+
+async def wake(turn: Turn) -> Begun | None:
+    """Goes on with a send that waits, when something woke it; None when it still waits. Ends one that its parent stopped."""
+    journal = turn.journal
+    items = [item for item in await journal.waiting() if item.kind in WAKING]
+    if not items:
+        return None
+    stops = [item for item in items if item.kind == "stop"]
+    if stops:
+        reason = stops[-1].body.decode("utf-8", "replace") or "stopped"
+        ids = tuple([item.item_id for item in items])
+        records, ops = stopped(journal, reason)
+        await journal.commit(records, sync=True, release=True, ops=(TakeItems(ids), *ops))
+        return None
+    records, ops = taken(journal.state, items)
+    goes_on = any(not isinstance(record, SignalReceived) for record in records)
+    turn.check_tools()
+    await journal.commit(records, ops=ops, release=not goes_on)
+    return functools.partial(turn.run, resumed=True) if goes_on else None
+
+
+def stopped(journal: Journal, reason: str) -> tuple[Sequence[Record], tuple[Op, ...]]:
+    """Records and operations that end an open send at once, with all its children, and say so to its parent."""
+    state = journal.state
+    records = healing(state, reason)
+    if state.facts.family is None:
+        return records, ()
+    assert state.facts.send is not None
+    left, stops = children.left_behind(state, "cancelled", journal.kernel.ambient.now())
+    return [*left, *records], (*stops, *told(journal, "cancelled", reason, state.facts.send.usage))
+
+
+def taken(state: State, items: Sequence[InboxItem]) -> tuple[list[Record], tuple[Op, ...]]:
+    """Records and operations that take all wakes and signals among `items`."""
+    records: list[Record] = []
+    ids: list[str] = []
+    for item in items:
+        if item.kind == "wake":
+            said = decode(item.body, Wake)
+            records += waking.woken(state, said) if state.workflow is None else workflow_state.woken(state, said)
+        elif item.kind == "signal":
+            records += kept(state, item, records)
+        else:
+            continue
+        ids.append(item.item_id)
+    if not ids:
+        return [], ()
+    calls = [record.call_id for record in records if isinstance(record, CallWoken)]
+    return records, (TakeItems(tuple(ids)), *[DropTimer(timer_id(call_id)) for call_id in calls])
+
+
+def kept(state: State, item: InboxItem, so_far: Sequence[Record] = ()) -> list[Record]:
+    """Records of a signal."""
+    signal = decode(item.body, Signal)
+    if state.workflow is not None:
+        return workflow_state.signalled(state, signal, item.item_id)
+    return waking.signalled(state, signal, item.item_id, so_far)
+
+
+def heard(state: State, item: InboxItem) -> list[Record]:
+    """Records of a wake or signal that comes while no call waits."""
+    return taken(state, [item])[0]
+
+
+def timer_id(call_id: str) -> str:
+    """The timer of a call that waits for a time."""
+    return f"wait:{call_id}"
+
+
+def time_has_come(call_id: str) -> bytes:
+    """The body of that timer."""
+    return encode(TimerBody(kind="wake", call_id=call_id))
+
+
+def told(journal: Journal, outcome: Outcome, text: str, usage: Usage) -> tuple[Op, ...]:
+    """What the parent is told, in the commit that ends or pauses a child's send; nothing when it waits right here.
+
+    A parent whose call waits gets a wake; one whose child runs in the background hears of its end like of a follow-up,
+    except of one that was stopped.
+    """
+    state = journal.state
+    family = state.facts.family
+    if family is None or family.spawned is None or journal.awaited:
+        return ()
+    spawned, here, at = family.spawned, journal.session_id, journal.kernel.ambient.now()
+    ended = None if outcome in ("waiting_for_input", "pending_tools") else outcome
+    wake = Wake(child_id=here, outcome=ended, usage=NO_USAGE if ended is None else usage)
+    said = PutItem(spawned.parent_id, InboxItem(f"child:{here}:{state.position}", "wake", encode(wake), at))
+    if spawned.awaited or outcome == "cancelled":
+        return (said,)
+    message = encode(UserMessage(background_report(spawned, here, outcome, text)))
+    return said, PutItem(spawned.parent_id, InboxItem(f"child:{here}:{state.position}:said", "message", message, at))
+
+
+def background_report(spawned: SessionSpawned, child_id: str, outcome: str, text: str) -> str:
+    """What a parent's model reads about a child in the background."""
+    head = f"The agent {spawned.persona.name} ({child_id}), started in the background, says ({outcome}):"
+    return framed("agent_report", inside(f"{head}\n{text}"))

@@ -1,0 +1,139 @@
+"""What a claim reads: what is open and due, whatever else is there. Counted by the databases themselves, not timed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import apsw
+from tests.contract.stores.later_server_schema import connected
+from tests.servers.asking import ask
+
+from loopwright import open_store
+from loopwright.ports.store import PutTimer
+from loopwright.stores.mysql_statements import MysqlStatements
+from loopwright.stores.postgres_statements import PostgresStatements
+from loopwright.stores.server_dialect import ServerConnection, Statements
+from loopwright.stores.server_reads import ServerReads
+from loopwright.stores.sqlite import SqliteStore
+from loopwright.stores.sqlite_claims import LeftBehind, claimable
+from loopwright.stores.sqlite_schema import statements
+from loopwright.testing.store_kit import begin, item, new_session, work
+
+MANY = 3000
+"""Sessions at rest, each with a timer far away and an item that was taken."""
+
+FEW_ROWS = 60
+"""More than what is open and due, less than what is there."""
+
+
+async def some_work(store: Any) -> None:
+    """One session of each kind that a claim answers, and a timer that is due."""
+    await (await begin(store, "running")).write(release=True)
+    await store.create(new_session("asked"))
+    await store.enqueue("asked", item(), (PutTimer("due", 1.0, b"{}"),))
+    await store.create(new_session("waiting", status="waiting"))
+    await store.enqueue("waiting", item(), (PutTimer("later", 500.0, b"{}"),))
+
+
+def steps_of(path: Path, timers_only: bool) -> int:
+    """What SQLite's machine does for one claim."""
+    connection = apsw.Connection(str(path))
+    counted = [0]
+
+    def count() -> bool:
+        counted[0] += 1
+        return False
+
+    execute = statements(connection)
+    connection.set_progress_handler(count, 1)
+    found = claimable(execute, work(now=9.0, timers_only=timers_only), LeftBehind())
+    connection.set_progress_handler(None)
+    assert (len(found.interrupted), len(found.timers), found.next_timer_at) == (0 if timers_only else 2, 1, 500.0)
+    connection.close()
+    return counted[0]
+
+
+async def test_a_claim_on_a_file_costs_the_same_whatever_rests_in_it(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    await some_work(store)
+    await store.aclose()
+    before = steps_of(tmp_path / "s.db", timers_only=False), steps_of(tmp_path / "s.db", timers_only=True)
+    rest = apsw.Connection(str(tmp_path / "s.db"))
+    rest.execute(
+        "WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n LIMIT ?)"
+        " INSERT INTO lw_sessions (key, session_id, position, updated_at, min_format, agent_name, kind, lifecycle, title,"
+        " created_at) SELECT i, 's' || i, 0, 0, 1, 'default', 'agent', 'linked', '', 0 FROM n",
+        (MANY,),
+    ).fetchall()
+    rest.execute("INSERT INTO lw_timers (key, timer_id, due_at, body) SELECT key, 't', 1e9, x'' FROM lw_sessions")
+    rest.execute(
+        "INSERT INTO lw_inbox (key, item_id, seq, kind, at, position) SELECT key, 'x', 1, 'm', 0, 1 FROM lw_sessions"
+    )
+    rest.close()
+    after = steps_of(tmp_path / "s.db", timers_only=False), steps_of(tmp_path / "s.db", timers_only=True)
+    assert after[0] <= before[0] + 50
+    assert after[1] <= before[1] + 50
+    assert after[1] < after[0]
+
+
+REST = (
+    "INSERT INTO lw_sessions (session_id, position, min_format, agent_name, kind, lifecycle, title, updated_at, created_at)"
+    " SELECT concat('s', n), 0, 1, 'default', 'agent', 'linked', '', 0, 0 FROM {numbers}"
+)
+TIMERS = "INSERT INTO lw_timers ({key}, timer_id, due_at, body) SELECT {key}, 't', 1000000000, '' FROM lw_sessions"
+ITEMS = (
+    "INSERT INTO lw_inbox ({key}, item_id, seq, kind, at, position) SELECT {key}, 'x', 1, 'm', 0, 1 FROM lw_sessions"
+)
+
+
+async def filled_with_rest(dsn: str, *, key: str, numbers: str) -> None:
+    store = open_store(dsn)
+    await some_work(store)
+    await store.aclose()
+    await ask(dsn, *[text.format(key=key, numbers=numbers) for text in (REST, TIMERS, ITEMS)])
+
+
+async def claimed(connection: ServerConnection, sql: Statements) -> None:
+    found = await ServerReads(connection, sql).claimable(work(now=9.0))
+    assert {head.session_id for head in found.interrupted} == {"running", "asked"}
+    assert ([one.timer_id for one in found.timers], found.next_timer_at) == (["due"], 500.0)
+
+
+async def test_a_claim_on_mariadb_reads_no_more_rows_than_it_needs(mariadb: str) -> None:
+    await filled_with_rest(mariadb, key="`key`", numbers=f"(SELECT seq AS n FROM seq_1_to_{MANY}) AS numbers")
+    async with connected(mariadb) as connection:
+        first = await _handler_reads(connection)
+        before = await _handler_reads(connection)
+        await claimed(connection, MysqlStatements())
+        asking = before - first  # reads rows as well
+        assert await _handler_reads(connection) - before - asking < FEW_ROWS
+
+
+async def _handler_reads(connection: ServerConnection) -> int:
+    rows = await connection.rows("SHOW SESSION STATUS LIKE 'Handler_read%'")
+    return sum(int(row[1]) for row in rows)
+
+
+async def test_a_claim_on_postgresql_reads_no_more_rows_than_it_needs(postgres: str) -> None:
+    numbers = f"generate_series(1, {MANY}) AS numbers (n)"
+    await filled_with_rest(postgres, key="key", numbers=numbers)
+    await ask(postgres, "ANALYZE lw_sessions", "ANALYZE lw_timers", "ANALYZE lw_inbox")
+    sql = PostgresStatements()
+    async with connected(postgres) as connection:
+        await claimed(connection, sql)
+        names = ["default"]
+        for statement, values in (
+            (sql.INTERRUPTED, (names, [], 1, 50)),
+            (sql.DUE, (names, 9.0, 1, 50)),
+            (sql.NEXT_DUE, (names, 9.0, 1)),
+        ):
+            ((plan,),) = await connection.rows(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", *values)
+            assert _rows_read(json.loads(plan)[0]["Plan"]) < FEW_ROWS, plan
+
+
+def _rows_read(node: dict[str, Any]) -> float:
+    """Rows that were looked at, those that a filter took away included."""
+    own = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+    return own * node["Actual Loops"] + sum(map(_rows_read, node.get("Plans", [])))
