@@ -105,7 +105,7 @@ class Admission:
             if (begun := await self._left_behind(turn, "resume")) is not None:
                 return begun
             if turn.journal.state.workflow is not None:
-                return results.result_of(turn.journal.state)  # a run has one send
+                return results.result_of(turn.journal.state)
             if not turn.journal.state.messages and turn.journal.state.note is None:
                 raise InvalidMessageError(f"session {session_id!r} is empty: there is nothing to run; send something")
             return await self._open(turn, [])
@@ -260,11 +260,9 @@ class Admission:
         async with self._turn(session_id) as actor:
             return await self._admitted(actor, AS_SET, work)
 
-    async def run_after(
-        self, session_id: str, begin: Callable[[Turn], Awaitable[Begun]], options: SendOptions = AS_SET
-    ) -> StatefulResult:
+    async def run_after(self, session_id: str, begin: Callable[[Turn], Awaitable[Begun]]) -> StatefulResult:
         """Begins and runs a send with the session's turn."""
-        return await self._begin_and_run(session_id, options, begin)
+        return await self._begin_and_run(session_id, AS_SET, begin)
 
     async def _begin_and_run(
         self, session_id: str, options: SendOptions, begin: Callable[[Turn], Awaitable[Begun]]

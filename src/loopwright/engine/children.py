@@ -8,7 +8,9 @@ Loaded by the first call that asks for it. Read next: `../core/spawning.py`, `ad
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from ..core import spawning
 from ..core.result import StatefulResult
@@ -32,10 +34,13 @@ from .kernel import Kernel
 from .running import RunContext, without_bytes
 
 if TYPE_CHECKING:
+    from ..model import workflow_records
     from ..model.agent_spec import AgentSpec
     from ..model.workflow_records import WorkflowStarted
+    from ..model.workflow_spec import WorkflowSpec
     from . import answers
 else:
+    workflow_records = Late("loopwright.model.workflow_records")
     answers = Late("loopwright.engine.answers")
 
 ENDED = frozenset({"completed", "cancelled", "hit_round_limit", "budget_exceeded", "degraded", "failed"})
@@ -66,6 +71,17 @@ class CallChildren:
         child_id = await self._made(spec, task, awaited=False)
         run_beside(self._run.kernel, child_id)
         return child_id
+
+    async def run_workflow(self, spec: WorkflowSpec, given: Any) -> ChildResult:
+        """Runs a workflow that was checked, as a child, to its end."""
+        self._check_waiting("run")
+        return await self._ended_child(await self._made_run(spec, given, awaited=True), spec.name, "linked")
+
+    async def start_workflow(self, spec: WorkflowSpec, given: Any) -> str:
+        """Starts a workflow that was checked beside everything else; its end is said to this session, once."""
+        run_id = await self._made_run(spec, given, awaited=False)
+        run_beside(self._run.kernel, run_id)
+        return run_id
 
     async def wait(self, child_id: str) -> ChildResult:
         """Waits for a child in the background."""
@@ -150,13 +166,9 @@ class CallChildren:
         """The id of the call's next child, which is made unless it is there from an earlier run of the handler."""
         run = self._run
         child_id = spawning.child_id_of(self._key, self._ordinal())
-        family = run.state.facts.family
-        if (family is not None and child_id in family.children) or await _exists(run.kernel, child_id):
+        if await self._known(child_id):
             return child_id
         config = run.kernel.config
-        why = spawning.refusal(run.state, max_depth=config.max_spawn_depth, max_children=config.max_children_per_send)
-        if why is not None:
-            raise SpawnRefusedError(run.session_id, why)
         user = await without_bytes(run.kernel, child_id, user_message(task, config.max_message_bytes))
         account = spawning.account_of(run.state)
         record = ChildStarted(
@@ -178,6 +190,55 @@ class CallChildren:
             new.remember(run.kernel)
         run.emit(AgentEventType.SUBAGENT_STARTED, child_id, spec.name, spawned.depth, awaited)
         return child_id
+
+    async def _made_run(self, spec: WorkflowSpec, given: Any, *, awaited: bool) -> str:
+        """The same for a workflow run; one in the background goes on without its parent, and is claimable at once."""
+        run, lifecycle = self._run, cast("Lifecycle", "linked" if awaited else "detached")
+        run_id = spawning.child_id_of(self._key, self._ordinal())
+        if await self._known(run_id):
+            return run_id
+        state, family = run.state, run.state.facts.family
+        mine = None if family is None else family.spawned
+        account = spawning.account_of(state)
+        left = spawning.tokens_left(state) if awaited else None
+        spawned = SessionSpawned(
+            persona=spawning.run_persona(spec, run.send.start.tools, left),
+            parent_id=run.session_id,
+            root_id=run.session_id if mine is None else mine.root_id,
+            depth=spawning.depth_of(state) + 1,
+            agents=(*run.agents, spec.name),
+            by=self._call_id,
+            awaited=awaited,
+            lifecycle=lifecycle,
+            accounts=spawning.accounts_for(family, account) if awaited else (),
+        )
+        begun = workflow_records.WorkflowStarted(spec=msgspec.to_builtins(spec), input=given, detached=not awaited)
+        new = new_child(run, run_id, spawned, begun)
+        record = ChildStarted(
+            call_id=self._call_id,
+            child_id=run_id,
+            name=spec.name,
+            lifecycle=lifecycle,
+            awaited=awaited,
+            account=account if awaited else None,
+        )
+        session = new.session if awaited else msgspec.structs.replace(new.session, status="running")
+        await run.journal.append([record], (CreateSession(session),))
+        if awaited:
+            new.remember(run.kernel)
+        run.emit(AgentEventType.SUBAGENT_STARTED, run_id, spec.name, spawned.depth, awaited)
+        return run_id
+
+    async def _known(self, child_id: str) -> bool:
+        """True for a child that is there already. Raises `SpawnRefusedError` when another one must not be made."""
+        run, config = self._run, self._run.kernel.config
+        family = run.state.facts.family
+        if (family is not None and child_id in family.children) or await _exists(run.kernel, child_id):
+            return True
+        why = spawning.refusal(run.state, max_depth=config.max_spawn_depth, max_children=config.max_children_per_send)
+        if why is not None:
+            raise SpawnRefusedError(run.session_id, why)
+        return False
 
     async def _ended_child(self, child_id: str, name: str, lifecycle: str) -> ChildResult:
         run = self._run

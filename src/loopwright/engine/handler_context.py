@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from ..ports.history import SessionHistory
     from ..ports.note_book import NoteBook, TodoList
     from ..ports.timer_book import TimerBook
-    from . import children, past_sends, session_lists, timer_draft
+    from . import call_workflows, children, past_sends, session_lists, timer_draft
+    from .call_workflows import CallWorkflows
     from .children import CallChildren
     from .session_lists import Draft, Written
     from .timer_draft import TimerDraft
 else:
+    call_workflows = Late("loopwright.engine.call_workflows")
     children = Late("loopwright.engine.children")
     past_sends = Late("loopwright.engine.past_sends")
     session_lists = Late("loopwright.engine.session_lists")
@@ -142,6 +144,11 @@ class HandlerContext:
         if self._children is None:
             self._children = children.CallChildren(self._run, self.call_id, self.idempotency_key, self._effect)
         return self._children
+
+    @property
+    def workflows(self) -> CallWorkflows:
+        """Workflow runs of this session."""
+        return call_workflows.CallWorkflows(self._run, self.agents)
 
     @property
     def woken(self) -> Woken | None:

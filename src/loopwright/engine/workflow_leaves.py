@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from ..core import spawning
 from ..core.calls import idempotency_key
-from ..core.pricing import nanodollars
 from ..core.workflow_conditions import holds, references_of_condition
 from ..core.workflow_frames import Leaf
 from ..core.workflow_state import ASK, WorkflowState, beginning, call_id_of, timed_out
@@ -200,17 +199,9 @@ class Leaves:
 
     async def _workflow(self, leaf: Leaf) -> Told:
         spec = leaf.plan.spec.workflow
-        state, send, budget = self.context.state, self.context.send, spec.budget
         given = await self._value(leaf.plan.spec.input, leaf)
-        left = spawning.tokens_left(state)
-        asked = [one for one in (left, None if budget is None else budget.max_tokens) if one is not None]
-        usd = None if budget is None else budget.max_cost_usd
-        persona = Persona(
-            name=spec.name,
-            tools=send.start.tools,
-            run_token_budget=max(min(asked), 1) if asked else None,
-            run_cost_budget=None if usd is None else nanodollars(usd),
-        )
+        left = spawning.tokens_left(self.context.state)
+        persona = spawning.run_persona(spec, self.context.send.start.tools, left)
         begun = WorkflowStarted(spec=msgspec.to_builtins(spec), input=given)
         return self._made(leaf, persona, SubagentLifecycle.LINKED, None, begun)
 

@@ -15,7 +15,6 @@ import msgspec
 
 from ..core import result as results
 from ..core import spawning
-from ..core.pricing import nanodollars
 from ..core.state import State
 from ..core.workflow_check import parse_workflow_spec
 from ..model.codec import encode
@@ -23,11 +22,13 @@ from ..model.errors import InvalidMessageError, SessionExistsError
 from ..model.family_errors import SpawnRefusedError, WorkflowRunError
 from ..model.family_records import HandedOff, Persona, SessionSpawned
 from ..model.records import Record, SessionCreated
+from ..model.wake_bodies import Wake
 from ..model.workflow_records import WorkflowStarted
 from ..model.workflow_spec import WorkflowSpec
 from ..ports.cancellation import Stop
-from ..ports.store import Head, NewSession, SessionQuery
+from ..ports.store import Head, InboxItem, NewSession, SessionQuery
 from . import inspection
+from .actor import ACTORS
 from .arguments import usable_id
 from .beside import run_beside
 from .children import stop_tree
@@ -97,13 +98,33 @@ class Workflows:
         """
         admission = self._kernel.admission
         assert admission is not None
-
+        await self._head(run_id)
         with self._counted():
-            await self._head(run_id)
             result = await admission.resume(run_id, SendOptions(stop=stop))
+            while result.status == "waiting_for_input" and await self._left_alone(run_id):
+                result = await admission.resume(run_id, SendOptions(stop=stop))
         if result.status == "waiting_for_input" and not result.pending_interactions:
             return await self.wait(run_id)
         return await result_of_run(self._kernel, await self._state(run_id))
+
+    async def _left_alone(self, run_id: str) -> bool:
+        """Wakes a run whose child goes on no more: it was interrupted, or its end was not heard of. True when there was one."""
+        kernel = self._kernel
+        run = (await self._state(run_id)).workflow
+        assert run is not None
+        found = False
+        for child_id in [waits.child_id for waits in run.waiting() if waits.child_id is not None]:
+            head = (await kernel.store.lookup(child_id)).head
+            if head.status == "waiting" or (head.owner is not None and head.expires_in_s > 0):
+                continue
+            item = InboxItem(
+                f"look:{child_id}:{head.position}", "wake", encode(Wake(child_id=child_id)), kernel.ambient.now()
+            )
+            queued = await kernel.store.enqueue(run_id, item)
+            if (actor := ACTORS.find(kernel.store.identity, run_id)) is not None:
+                actor.inbox_seq = max(actor.inbox_seq, queued.inbox_seq)
+            found = found or not queued.duplicate
+        return found
 
     async def wait(self, run_id: str) -> WorkflowResult:
         """Waits until a run ended, or until only a person can move it on, wherever it runs.
@@ -180,10 +201,10 @@ class Workflows:
         """The id of a run that is made; of one that was made with this id before, that one."""
         kernel = self._kernel
         spec = parse_workflow_spec(msgspec.to_builtins(given) if isinstance(given, WorkflowSpec) else given)
-        self._check_input(spec, value)
+        check_input(kernel, spec, value)
         rid = kernel.ambient.new_id("run") if run_id is None else usable_id(run_id)
         at = kernel.ambient.now()
-        persona = self._persona(spec)
+        persona = spawning.run_persona(spec, None, None)
         first = HandedOff(persona, "the run's budget") if parent is None else await self._spawned(persona, parent)
         begun = WorkflowStarted(spec=msgspec.to_builtins(spec), input=value, detached=detached)
         name = kernel.config.agent_name
@@ -216,28 +237,6 @@ class Workflows:
         kernel.admission.created(rid, stored, at, needs)
         return rid
 
-    def _check_input(self, spec: WorkflowSpec, value: Any) -> None:
-        try:
-            size = len(encode(value))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidMessageError(f"the input of workflow {spec.name!r} is no JSON value: {error}") from error
-        if size > MAX_INPUT:
-            raise InvalidMessageError(
-                f"the input of workflow {spec.name!r} has {size:,} bytes; at most {MAX_INPUT:,} are taken"
-            )
-        why = None if spec.input_schema is None else self._kernel.limits.validate(spec.input_schema, value)
-        if why is not None:
-            raise InvalidMessageError(f"the input does not fit workflow {spec.name!r}: {why}")
-
-    def _persona(self, spec: WorkflowSpec) -> Persona:
-        budget = spec.budget
-        usd = None if budget is None else budget.max_cost_usd
-        return Persona(
-            name=spec.name,
-            run_token_budget=None if budget is None else budget.max_tokens,
-            run_cost_budget=None if usd is None else nanodollars(usd),
-        )
-
     async def _spawned(self, persona: Persona, parent: str) -> SessionSpawned:
         """The record of a run that tells a session how it ended."""
         state = await self._parent_state(parent)
@@ -263,3 +262,18 @@ class Workflows:
 
     async def _parent_state(self, parent: str) -> State:
         return await inspection.read_state(self._kernel.store, parent)
+
+
+def check_input(kernel: Kernel, spec: WorkflowSpec, value: Any) -> None:
+    """Raises `InvalidMessageError` for an input that is no JSON value, too large, or does not fit the spec's schema."""
+    try:
+        size = len(encode(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidMessageError(f"the input of workflow {spec.name!r} is no JSON value: {error}") from error
+    if size > MAX_INPUT:
+        raise InvalidMessageError(
+            f"the input of workflow {spec.name!r} has {size:,} bytes; at most {MAX_INPUT:,} are taken"
+        )
+    why = None if spec.input_schema is None else kernel.limits.validate(spec.input_schema, value)
+    if why is not None:
+        raise InvalidMessageError(f"the input does not fit workflow {spec.name!r}: {why}")

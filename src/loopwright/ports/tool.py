@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .child_agents import Agents
     from .history import SessionHistory
     from .transaction_work import OnCommit
+    from .workflow_runs import WorkflowRuns
 
 
 class ToolHandlerResult(Struct, frozen=True):
@@ -125,6 +126,11 @@ class ToolContext(Protocol):
     @property
     def agents(self) -> Agents:
         """Children of this session: to spawn, to talk to, to stop."""
+        ...
+
+    @property
+    def workflows(self) -> WorkflowRuns:
+        """Workflow runs of this session: to check, to run, to look at."""
         ...
 
     @property

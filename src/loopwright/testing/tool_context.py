@@ -22,6 +22,7 @@ from ..ports.child_agents import Agents
 from ..ports.history import HistoryPiece
 from ..ports.tool import OutputSlice, Woken
 from ..ports.transaction_work import OnCommit, TransactionCursor
+from ..ports.workflow_runs import WorkflowRuns
 
 
 class FakeNoteBook:
@@ -138,6 +139,11 @@ class FakeToolContext:
         self.woken: Woken | None = None
         self._outputs = dict(outputs or {})
         self._works: list[OnCommit] = []
+
+    @property
+    def workflows(self) -> WorkflowRuns:
+        """None: raises `ToolFailure`."""
+        raise ToolFailure("workflows need a running session; test this tool with a StatefulAgentLoop on memory:")
 
     @property
     def agents(self) -> Agents:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         wait,
         workflow,
     )
+    from .handle import Workflow, create_workflow, resume_run
     from .manual import workflow_manual, workflow_schema
 
 _HOME = {
@@ -46,6 +47,7 @@ _HOME = {
     "Node": "..model.workflow_spec",
     "Problem": "..model.spec_shape",
     "SubagentLifecycle": "..model.agent_spec",
+    "Workflow": ".handle",
     "WorkflowBudget": "..model.workflow_spec",
     "WorkflowSpec": "..model.workflow_spec",
     "WorkflowSpecError": "..model.family_errors",
@@ -55,6 +57,7 @@ _HOME = {
     "approve": ".builder",
     "branch": ".builder",
     "compare": ".builder",
+    "create_workflow": ".handle",
     "foreach": ".builder",
     "judge": ".builder",
     "loop": ".builder",
@@ -63,6 +66,7 @@ _HOME = {
     "parse_agent_spec": "..model.agent_spec",
     "parse_workflow_spec": "..core.workflow_check",
     "problems_of": "..core.workflow_check",
+    "resume_run": ".handle",
     "sequence": ".builder",
     "spec_as_json": ".builder",
     "subworkflow": ".builder",
@@ -81,6 +85,7 @@ __all__ = [
     "Node",
     "Problem",
     "SubagentLifecycle",
+    "Workflow",
     "WorkflowBudget",
     "WorkflowSpec",
     "WorkflowSpecError",
@@ -90,6 +95,7 @@ __all__ = [
     "approve",
     "branch",
     "compare",
+    "create_workflow",
     "foreach",
     "judge",
     "loop",
@@ -98,6 +104,7 @@ __all__ = [
     "parse_agent_spec",
     "parse_workflow_spec",
     "problems_of",
+    "resume_run",
     "sequence",
     "spec_as_json",
     "subworkflow",
