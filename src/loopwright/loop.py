@@ -147,6 +147,8 @@ class StatefulAgentLoop(SessionAccess):
         self._store = store or open_store(
             default_path() if dsn is None else dsn, schema=schema, durability=durability, busy_wait_s=wait_s
         )
+        if executor is not None:
+            forms.attach(executor, self._store)
         self._kernel = Kernel(
             store=self._store,
             llm=service,
