@@ -144,13 +144,10 @@ class Admission:
             await self._load(turn)
             state = turn.journal.state
             turn.journal.awaited = True
-            if state.active is not None:
-                begun = await self._left_behind(turn, "its parent goes on")
-                assert begun is not None
-            elif state.facts.send is not None:
+            if state.active is None and state.facts.send is not None:
                 return results.result_of(state)
-            else:
-                begun = await self._open(turn, child_entry.first_input(state))
+            begun = await self._left_behind(turn, "its parent goes on")
+            assert begun is not None
             return child_entry.beside_parent(turn, parent, begun)
 
         async with self._turn(session_id) as actor:
@@ -173,8 +170,10 @@ class Admission:
                 return await turn.take_over(reason)
             begun = await wakes.wake(turn)
             return begun or results.result_of(turn.journal.state)
-        if state.workflow is not None and state.facts.send is None:
-            return await self._open(turn, [])  # a run begins with what it was made with
+        if state.facts.send is None and (state.workflow is not None or state.facts.family is not None):
+            first = child_entry.first_input(state)
+            if first or state.workflow is not None:  # it begins with what it was made with
+                return await self._open(turn, first)
         items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
         if any(item.kind not in _QUIET for item in items):
             return await self._from_inbox(turn)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ..core import spawning
 from ..core.calls import idempotency_key
+from ..core.result import StatefulResult
 from ..core.workflow_conditions import holds, references_of_condition
 from ..core.workflow_frames import Leaf
 from ..core.workflow_state import ASK, WorkflowState, beginning, call_id_of, timed_out
@@ -38,8 +39,9 @@ from ..model.records import Interaction, QuestionAsked, Record
 from ..model.workflow_records import StepFinished, StepOutcome, StepStarted, StepWaits, WorkflowStarted
 from ..model.workflow_spec import MAX_LEAVES, VERDICT_SCHEMA, AgentNode, ApproveNode, Judge, ToolNode, WaitNode
 from ..ports.cancellation import CancellationToken
+from ..ports.executor import LeafRef
 from ..ports.store import CreateSession, DropSession, DropTimer, Op, PutTimer
-from . import wakes, workflow_stops
+from . import placing, wakes, workflow_stops
 from .arguments import user_message
 from .children import ENDED, NewChild, new_child
 from .running import RunContext
@@ -49,6 +51,9 @@ from .workflow_values import RunValues
 
 LOST: Final = (StoreError, RetryLaterError, SessionGoneError)
 """What ends a run where it is, instead of a step."""
+
+LONGEST_PATH: Final = 300
+"""Characters at the end of a step's path that an executor is told, to find its place in a log."""
 
 HALTED: Final = "a step beside it failed"
 
@@ -303,6 +308,24 @@ class Leaves:
                 await one.answer("failed", f"{call.call.name} has no handler here; a step needs one")
         return None
 
+    async def _run_child(self, leaf: Leaf, own: RunContext) -> StatefulResult | None:
+        """An agent where the loop's executor runs it, everything else here."""
+        kernel, child_id = self.kernel, leaf.child_id
+        assert child_id is not None
+        if kernel.executor is not None and isinstance(leaf.plan.spec, AgentNode | Judge):
+            left_s = None if leaf.deadline is None else max(leaf.deadline - kernel.ambient.now(), 0.001)
+            ref = LeafRef(
+                session_id=child_id,
+                agent_name=kernel.config.agent_name,
+                run_id=self.context.session_id,
+                path=leaf.path[-LONGEST_PATH:],
+                attempt=leaf.attempt,
+                timeout_s=left_s,
+            )
+            return await placing.run_placed(kernel.executor, ref, own)
+        assert kernel.admission is not None
+        return await kernel.admission.run_child(child_id, own)
+
     async def _child(self, leaf: Leaf) -> LeafNews:
         """Runs a child and tells how it ended, or that it waits."""
         assert leaf.child_id is not None
@@ -312,7 +335,7 @@ class Leaves:
             deadline = _Deadline(own.token, leaf, kernel.ambient.now())
             deadline.begin(kernel.deadlines)
             try:
-                result = await kernel.admission.run_child(child_id, own)
+                result = await self._run_child(leaf, own)
             finally:
                 kernel.deadlines.discard(deadline)
         if result is None or result.status not in ENDED:
