@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.scenario.conftest import Stage
-from tests.scenario.test_workflows import agent, crew, fail, fails, flow, looks, texts
+from tests.scenario.test_workflows import agent, crew, fail, fails, flow, look, looks, texts
 from tests.waiting import next_turn
 
 from loopwright import AgentEvent, AgentEventType, AgentHooks, HookDirective, HookPoint, tool
@@ -83,7 +83,7 @@ async def test_a_once_tool_that_was_running_when_the_process_died_is_not_run_or_
     spec = flow(
         {"type": "tool", "id": "p", "tool": "pay", "retries": 3, "on_error": "continue"}, looks("after", "{{p}}")
     )
-    mortal = stage.mortal("tool.after:pay", llm=CastLLM({}), tools=[pay])
+    mortal = stage.mortal("tool.after:pay", llm=CastLLM({}), tools=[pay, look])
     await stage.dies(mortal, mortal.workflows.run(spec, run_id="r"))
     loop = crew(stage, pay)
     result = await loop.workflows.resume("r")
@@ -141,7 +141,7 @@ async def test_hooks_judge_tool_steps_and_an_approval_in_a_run_is_asked_for_dura
             context.question = "may it?"
 
     loop = crew(stage)
-    guarded = stage.loop(llm=CastLLM({}), tools=[looks_tool()], hooks=hooks)
+    guarded = stage.loop(llm=CastLLM({}), tools=[look], hooks=hooks)
     refused = await guarded.workflows.run(flow(looks("v", "vault", retries=2)))
     assert "not permitted" in (refused.error_message or "")
     paused = await guarded.workflows.run(flow(looks("c", "cellar")))
@@ -149,15 +149,6 @@ async def test_hooks_judge_tool_steps_and_an_approval_in_a_run_is_asked_for_dura
     done = await guarded.submit_input(paused.run_id, paused.pending_interactions[0].id, "approve")
     assert (done.status, done.final_text) == ("completed", "seen cellar")
     assert (await loop.workflows.run(flow(looks("v", "vault")))).ok
-
-
-def looks_tool() -> Any:
-    @tool(name="look", effect="pure")
-    async def look(where: str) -> str:
-        """Looks."""
-        return f"seen {where}"
-
-    return look
 
 
 async def test_agents_of_a_run_have_no_more_tools_than_the_run(stage: Stage) -> None:
