@@ -90,7 +90,7 @@ async def test_a_once_tool_that_was_running_when_the_process_died_is_not_run_or_
     assert ran == [1]
     assert (result.status, result.failures) == ("completed", 1)
     assert "may or may not" in result.final_text or "p failed" in result.final_text
-    assert [call.tool_name for call in await loop.store.uncertain_calls()] == ["pay"]
+    assert [call.name for call in await loop.store.uncertain_calls()] == ["pay"]
 
 
 async def test_outputs_of_any_size_reach_the_steps_that_ask_for_them_and_not_the_records(stage: Stage) -> None:
