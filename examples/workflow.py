@@ -37,13 +37,13 @@ def make_loop() -> StatefulAgentLoop:
 
 async def main() -> None:
     async with make_loop() as loop:
-        await loop.workflows.start(SPEC, ["tea", "rain"], run_id="report-1")
-        while (await loop.workflows.get("report-1")).status != "waiting":
+        run_id = await loop.workflows.start(SPEC, ["tea", "rain"])
+        while (await loop.workflows.get(run_id)).status != "waiting":
             await asyncio.sleep(0.01)
     async with make_loop() as loop:  # any later process
-        print([(step.path, step.status) for step in (await loop.workflows.get("report-1")).steps])
-        await loop.signal("report-1", "go")
-        result = await loop.workflows.wait("report-1")
+        print([(step.path, step.status) for step in (await loop.workflows.get(run_id)).steps])
+        await loop.signal(run_id, "go")
+        result = await loop.workflows.wait(run_id)
         print(result.ok, result.final_text, "| the model was asked", len(ran), "times")
 
 

@@ -22,6 +22,8 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   │   └── WorkflowSpecError        spec.workflow   (family)
     │   ├── RenderedTooLargeError        workflow.rendered_too_large   (family)
     │   ├── SpawnRefusedError            spawn.refused   (family)
+    │   ├── TooManyLeavesError           workflow.too_many_leaves   (family)
+    │   ├── WorkflowRunError             workflow.run   (family)
     │   ├── NotesFullError               notes.full   (calls)
     │   ├── BoardFullError               board.full   (family)
     │   ├── BoardEntryError              board.entry   (family)
