@@ -261,11 +261,9 @@ class Admission:
         async with self._turn(session_id) as actor:
             return await self._admitted(actor, AS_SET, work)
 
-    async def run_after(
-        self, session_id: str, begin: Callable[[Turn], Awaitable[Begun]], options: SendOptions = AS_SET
-    ) -> StatefulResult:
+    async def run_after(self, session_id: str, begin: Callable[[Turn], Awaitable[Begun]]) -> StatefulResult:
         """Begins and runs a send with the session's turn."""
-        return await self._begin_and_run(session_id, options, begin)
+        return await self._begin_and_run(session_id, AS_SET, begin)
 
     async def _begin_and_run(
         self, session_id: str, options: SendOptions, begin: Callable[[Turn], Awaitable[Begun]]

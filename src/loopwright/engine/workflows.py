@@ -23,11 +23,13 @@ from ..model.errors import InvalidMessageError, SessionExistsError
 from ..model.family_errors import SpawnRefusedError, WorkflowRunError
 from ..model.family_records import HandedOff, Persona, SessionSpawned
 from ..model.records import Record, SessionCreated
+from ..model.wake_bodies import Wake
 from ..model.workflow_records import WorkflowStarted
 from ..model.workflow_spec import WorkflowSpec
 from ..ports.cancellation import Stop
-from ..ports.store import Head, NewSession, SessionQuery
+from ..ports.store import Head, InboxItem, NewSession, SessionQuery
 from . import inspection
+from .actor import ACTORS
 from .arguments import usable_id
 from .beside import run_beside
 from .children import stop_tree
@@ -97,13 +99,33 @@ class Workflows:
         """
         admission = self._kernel.admission
         assert admission is not None
-
+        await self._head(run_id)
         with self._counted():
-            await self._head(run_id)
             result = await admission.resume(run_id, SendOptions(stop=stop))
+            while result.status == "waiting_for_input" and await self._left_alone(run_id):
+                result = await admission.resume(run_id, SendOptions(stop=stop))
         if result.status == "waiting_for_input" and not result.pending_interactions:
             return await self.wait(run_id)
         return await result_of_run(self._kernel, await self._state(run_id))
+
+    async def _left_alone(self, run_id: str) -> bool:
+        """Wakes a run whose child goes on no more: it was interrupted, or its end was not heard of. True when there was one."""
+        kernel = self._kernel
+        run = (await self._state(run_id)).workflow
+        assert run is not None
+        found = False
+        for child_id in [waits.child_id for waits in run.waiting() if waits.child_id is not None]:
+            head = (await kernel.store.lookup(child_id)).head
+            if head.status == "waiting" or (head.owner is not None and head.expires_in_s > 0):
+                continue
+            item = InboxItem(
+                f"look:{child_id}:{head.position}", "wake", encode(Wake(child_id=child_id)), kernel.ambient.now()
+            )
+            queued = await kernel.store.enqueue(run_id, item)
+            if (actor := ACTORS.find(kernel.store.identity, run_id)) is not None:
+                actor.inbox_seq = max(actor.inbox_seq, queued.inbox_seq)
+            found = found or not queued.duplicate
+        return found
 
     async def wait(self, run_id: str) -> WorkflowResult:
         """Waits until a run ended, or until only a person can move it on, wherever it runs.

@@ -39,7 +39,9 @@ from ..model.records import (
     ToolFinished,
     ToolStarted,
 )
+from ..model.workflow_records import WorkflowStarted
 from ..ports.store import StoredRecord
+from .canonical_runs import run_lines
 
 _DROPPED = (
     AttemptFailed,
@@ -74,6 +76,9 @@ _FIELDS = frozenset(
         "interaction_id",
         "tokens_before",
         "tokens_after",
+        "child_id",
+        "child_usage",
+        "root_id",
     }
 )
 
@@ -84,11 +89,14 @@ def canonical(records: Iterable[Record | StoredRecord]) -> list[str]:
     Dropped: ids, times, keys, usage, money, token counts, failed attempts and folds, notes of recovery, checkpoints, links.
     Calls are named `1.0` (first reply with calls, first call in it), artifacts `artifact-1`, sends in folds and projections
     `send-1`, notes whose id is made from a key `note-1.0`, wakeups `wakeup-1`; times in texts of timers are left out. The
-    records of a batch stand in call order, pauses behind them.
+    records of a batch stand in call order, pauses behind them; records of a run's steps by path (`canonical_runs.py`).
     """
     reading = _Reading()
-    for count, given in enumerate(records):
-        record = decode_record(given.kind, given.version, given.body) if isinstance(given, StoredRecord) else given
+    records = list(records)
+    read = [decode_record(one.kind, one.version, one.body) if isinstance(one, StoredRecord) else one for one in records]
+    if any(isinstance(record, WorkflowStarted) for record in read[:4]):
+        return run_lines([record for record in read if not isinstance(record, _DROPPED)], reading.line)
+    for count, (given, record) in enumerate(zip(records, read, strict=True)):
         if isinstance(record, SendStarted):
             reading.begin(given.position if isinstance(given, StoredRecord) else count)
         if not isinstance(record, _DROPPED):
@@ -136,7 +144,7 @@ class _Reading:
                     self.close_batch()
             return
         if isinstance(record, SendPaused) and self._open > 0:
-            self._behind.append(self._line(record))
+            self._behind.append(self.line(record))
             return
         self.close_batch()
         if isinstance(record, AssistantMessageAdded) and record.message.tool_calls:
@@ -144,7 +152,7 @@ class _Reading:
             calls = record.message.tool_calls
             self._calls = {call.id: index for index, call in enumerate(calls)}
             self._open = len(calls)
-        self.lines.append(self._line(record))
+        self.lines.append(self.line(record))
 
     def close_batch(self) -> None:
         """Puts what a batch left in order."""
@@ -160,7 +168,7 @@ class _Reading:
                 continue
             if result.key.startswith(record.note_id[1:]):
                 self._notes.setdefault(record.note_id, f"note-{self._replies}.{index}")
-        lines = [(index, self._line(record)) for record in self._riding]
+        lines = [(index, self.line(record)) for record in self._riding]
         self._riding = []
         return lines
 
@@ -175,9 +183,10 @@ class _Reading:
         else:
             call_id = record.call_id
         index = self._calls.get(call_id, -1)
-        return index, self._line(record, f" {self._replies}.{index}")
+        return index, self.line(record, f" {self._replies}.{index}")
 
-    def _line(self, record: Record, call: str = "") -> str:
+    def line(self, record: Record, call: str = "") -> str:
+        """One record, without what may differ."""
         body: dict[str, Any] = msgspec.to_builtins(record)
         kind = body["kind"]
         shown = {name: value for name, value in body.items() if name not in _FIELDS}

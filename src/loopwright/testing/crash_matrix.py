@@ -12,7 +12,7 @@ import asyncio
 import difflib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
@@ -23,7 +23,7 @@ from ..model.codec import decode_record
 from ..model.messages import as_messages
 from ..model.records import ToolFinished, ToolStarted
 from ..ports.llm import LLMRequest, LLMResponse, LLMService
-from ..ports.store import SessionQuery
+from ..ports.store import Head, SessionQuery
 from ..ports.store_admin import SessionStore
 from ..ports.tool import ToolContext
 from ..stores.dsn import open_store
@@ -402,10 +402,7 @@ async def _read(store: SessionStore) -> StoreContent:
     journal: list[str] = []
     started: dict[str, tuple[str, str]] = {}
     statuses: dict[str, str] = {}
-    # Forks last: one that the restarted process made may have an earlier time than its base, since clocks begin anew.
-    heads = sorted(
-        await store.list(SessionQuery(limit=10_000)), key=lambda head: (head.base is not None, head.created_at)
-    )
+    heads = sorted(await store.list(SessionQuery(limit=10_000)), key=_order)
     for head in heads:
         rows = await store.read(head.session_id)
         journal += [f"session {head.status}", *canonical(rows)]
@@ -423,6 +420,16 @@ async def _read(store: SessionStore) -> StoreContent:
         listed=frozenset([call.idempotency_key for call in await store.uncertain_calls()]),
         damage=tuple([f"the store is damaged: {problem.what}" for problem in await store.check()]),
     )
+
+
+def _order(head: Head) -> tuple[Any, ...]:
+    """The order in which sessions are compared: their ages, but children by their ids, which follow from their parents'.
+
+    Forks last: one that the restarted process made may have an earlier time than its base, since clocks begin anew.
+    """
+    if head.parent_id is not None:
+        return head.base is not None, True, 0.0, head.session_id
+    return head.base is not None, False, head.created_at, ""
 
 
 def _doubts(open_once: dict[str, str], final: StoreContent) -> list[str]:
