@@ -462,7 +462,7 @@ class Admission:
         waits = found.item_position < 0
         if state.active is not None and (waits or found.item_position > state.active.position):
             if state.active.paused:
-                return results.result_of(state)
+                return await wakes.wake(turn) or results.result_of(turn.journal.state)
             old = await turn.take_over("the same input was sent again")
             return functools.partial(self._own_after, turn, old, send_id) if waits else old
         if waits:
