@@ -179,12 +179,12 @@ class CallChildren:
             )
         return head
 
-    async def _reports_of(self, child_id: str) -> list[str]:
+    async def _reports_of(self, child_id: str) -> tuple[str, ...]:
         """Items of the inbox that tell of the end that `wait` heard of: its result says it, once."""
         found = await self._run.kernel.store.lookup(self._run.session_id)
         mine = [item for item in found.waiting if item.item_id.startswith(f"child:{child_id}:")]
         wakes = [item.item_id for item in mine if item.kind == "wake"]
-        return wakes + [item.item_id for item in mine if item.kind == "message"][-1:]
+        return (*wakes, *[item.item_id for item in mine if item.kind == "message"][-1:])
 
     async def _made(self, spec: AgentSpec, task: MessageLike | str, *, awaited: bool) -> str:
         """The id of the call's next child, which is made unless it is there from an earlier run of the handler."""

@@ -20,6 +20,8 @@ FROZEN = {
     "compaction.failed",
     "spawn.refused",
     "workflow.rendered_too_large",
+    "workflow.run",
+    "workflow.too_many_leaves",
     "config.invalid",
     "hook.failed",
     "interaction.unknown",
