@@ -105,7 +105,7 @@ class Admission:
             if (begun := await self._left_behind(turn, "resume")) is not None:
                 return begun
             if turn.journal.state.workflow is not None:
-                return results.result_of(turn.journal.state)
+                return results.result_of(turn.journal.state)  # a run has one send
             if not turn.journal.state.messages and turn.journal.state.note is None:
                 raise InvalidMessageError(f"session {session_id!r} is empty: there is nothing to run; send something")
             return await self._open(turn, [])
@@ -461,7 +461,7 @@ class Admission:
         waits = found.item_position < 0
         if state.active is not None and (waits or found.item_position > state.active.position):
             if state.active.paused:
-                return results.result_of(state)
+                return await wakes.wake(turn) or results.result_of(turn.journal.state)
             old = await turn.take_over("the same input was sent again")
             return functools.partial(self._own_after, turn, old, send_id) if waits else old
         if waits:

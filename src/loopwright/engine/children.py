@@ -24,7 +24,7 @@ from ..model.family_records import CallWaits, ChildFinished, ChildStarted, Hande
 from ..model.messages import MessageLike, UserMessage
 from ..model.records import Effect, Outcome, Record, SessionCreated
 from ..ports.child_agents import ChildInfo, ChildResult
-from ..ports.store import CreateSession, DropSession, Head, InboxItem, NewSession, Op, PutItem, SessionQuery
+from ..ports.store import CreateSession, DropSession, Head, InboxItem, NewSession, Op, PutItem, SessionQuery, TakeItems
 from .actor import ACTORS
 from .arguments import user_message
 from .beside import run_beside
@@ -59,6 +59,8 @@ class CallChildren:
         self._count = 0
         self._ended: dict[str, ChildFinished] = {}
         self._dropped: list[str] = []
+        self._reports: list[str] = []
+        """Inbox items that say what `wait` answers."""
         self._handed: HandedOff | None = None
 
     async def spawn(self, spec: AgentSpec, task: MessageLike | str) -> ChildResult:
@@ -94,7 +96,9 @@ class CallChildren:
         """Waits for a child in the background."""
         self._check_waiting("wait")
         head = await self._mine(child_id)
-        return await self._ended_child(child_id, head.title, "linked")
+        result = await self._ended_child(child_id, head.title, "linked")
+        self._reports += await self._reports_of(child_id)
+        return result
 
     async def nudge(self, child_id: str, message: MessageLike | str) -> None:
         """Says something to a child."""
@@ -134,10 +138,16 @@ class CallChildren:
 
     def riders(self) -> tuple[Sequence[Record], tuple[Op, ...]]:
         """What goes into the commit of the call's result."""
-        ended: list[Record] = list(self._ended.values())
+        family = self._run.state.facts.family
+        known = {} if family is None else family.children
+        # A child in the background may have been heard of before: what it used is counted once.
+        ended: list[Record] = [one for child_id, one in self._ended.items() if child_id in known]
         if self._handed is not None:
             ended.append(self._handed)
-        return ended, tuple([DropSession(child_id) for child_id in self._dropped])
+        ops: list[Op] = [DropSession(child_id) for child_id in self._dropped]
+        if self._reports:
+            ops.append(TakeItems(tuple(self._reports)))
+        return ended, tuple(ops)
 
     def forget(self) -> None:
         """The result is stored: children that are gone need no memory here."""
@@ -168,6 +178,13 @@ class CallChildren:
                 self._run.session_id, f"{child_id!r} is no child of this session; list() says which are"
             )
         return head
+
+    async def _reports_of(self, child_id: str) -> tuple[str, ...]:
+        """Items of the inbox that tell of the end that `wait` heard of: its result says it, once."""
+        found = await self._run.kernel.store.lookup(self._run.session_id)
+        mine = [item for item in found.waiting if item.item_id.startswith(f"child:{child_id}:")]
+        wakes = [item.item_id for item in mine if item.kind == "wake"]
+        return (*wakes, *[item.item_id for item in mine if item.kind == "message"][-1:])
 
     async def _made(self, spec: AgentSpec, task: MessageLike | str, *, awaited: bool) -> str:
         """The id of the call's next child, which is made unless it is there from an earlier run of the handler."""

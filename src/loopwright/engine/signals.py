@@ -42,6 +42,6 @@ async def signal(kernel: Kernel, session_id: str, name: str, payload: Any, item_
     actor = ACTORS.find(kernel.store.identity, session_id)
     if actor is not None:
         actor.inbox_seq = max(actor.inbox_seq, queued.inbox_seq)
-    if queued.status == "waiting" and not queued.duplicate:
+    if queued.status == "waiting":  # a known one too: whoever stored it may have died before anybody was woken
         run_beside(kernel, session_id)
     return not queued.duplicate

@@ -16,7 +16,7 @@ from ..core.fencing import framed, inside
 from ..core.state import State
 from ..late import Late
 from ..model.codec import decode, encode
-from ..model.errors import CancellationRequested
+from ..model.errors import CancellationRequested, SessionGoneError, SessionNotFoundError
 from ..model.family_records import CallWoken, SessionSpawned, SignalReceived
 from ..model.messages import UserMessage
 from ..model.records import Outcome, Record
@@ -24,13 +24,16 @@ from ..model.timer_spec import TimerBody
 from ..model.usage import NO_USAGE, Usage
 from ..model.wake_bodies import Signal, Wake
 from ..ports.store import DropTimer, InboxItem, Op, PutItem, TakeItems
-from . import children
+from . import children, inspection
 from .journal import Journal
+from .kernel import Kernel
 from .running import RunContext
 from .turn import Begun, Turn, healing
 
 if TYPE_CHECKING:
     from ..core import workflow_state
+    from ..model.family_records import CallWaits
+    from ..model.workflow_records import StepWaits
     from . import workflow_stops
 else:
     workflow_state = Late("loopwright.core.workflow_state")
@@ -59,7 +62,7 @@ async def wake(turn: Turn) -> Begun | None:
     journal = turn.journal
     items = [item for item in await journal.waiting() if item.kind in WAKING]
     if not items:
-        return None
+        return await _woken_by_nobody(turn)
     stops = [item for item in items if item.kind == "stop"]
     if stops:
         reason = stops[-1].body.decode("utf-8", "replace") or "stopped"
@@ -72,6 +75,43 @@ async def wake(turn: Turn) -> Begun | None:
     turn.check_tools()
     await journal.commit(records, ops=ops, release=not goes_on)
     return functools.partial(turn.run, resumed=True) if goes_on else None
+
+
+async def _woken_by_nobody(turn: Turn) -> Begun | None:
+    """Goes on with a send that waits for a child which somebody has to go on with: its process is gone."""
+    journal, state = turn.journal, turn.journal.state
+    records: list[Record] = []
+    for child_id in _waited_for(state):
+        if await _left_alone(journal.kernel, child_id):
+            said = Wake(child_id=child_id)
+            records += waking.woken(state, said) if state.workflow is None else workflow_state.woken(state, said)
+    if not records:
+        return None
+    turn.check_tools()
+    await journal.commit(records)
+    return functools.partial(turn.run, resumed=True)
+
+
+def _waited_for(state: State) -> list[str]:
+    """Children that open calls and steps wait for."""
+    waiting: list[CallWaits | StepWaits] = [call.waits for call in state.open_calls() if call.waits is not None]
+    if state.workflow is not None:
+        waiting += state.workflow.waiting()
+    return [waits.child_id for waits in waiting if waits.child_id is not None]
+
+
+async def _left_alone(kernel: Kernel, session_id: str) -> bool:
+    """True when this session, or one below that it waits for, ended unheard or was interrupted, and nobody runs it."""
+    try:
+        head = (await kernel.store.lookup(session_id)).head
+    except (SessionNotFoundError, SessionGoneError):
+        return True  # the call that waits for it finds that out
+    if head.status != "waiting":
+        return head.owner is None or head.expires_in_s <= 0
+    for child_id in _waited_for(await inspection.read_state(kernel.store, session_id)):
+        if await _left_alone(kernel, child_id):
+            return True
+    return False
 
 
 def stopped(journal: Journal, reason: str) -> tuple[Sequence[Record], tuple[Op, ...]]:

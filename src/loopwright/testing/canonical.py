@@ -24,6 +24,15 @@ from ..model.context_records import (
     TodoWritten,
     TokensCalibrated,
 )
+from ..model.family_records import (
+    CallWaits,
+    CallWoken,
+    ChildFinished,
+    ChildStarted,
+    HandedOff,
+    SignalReceived,
+    SignalTaken,
+)
 from ..model.records import (
     AssistantMessageAdded,
     AttemptFailed,
@@ -53,10 +62,23 @@ _DROPPED = (
     CostReserved,
     CostSettled,
 )
-_OF_A_CALL = (ToolStarted, ToolFinished, ToolAbandoned, QuestionAsked, QuestionAnswered)
+_OF_A_CALL = (
+    ToolStarted,
+    ToolFinished,
+    ToolAbandoned,
+    QuestionAsked,
+    QuestionAnswered,
+    ChildStarted,
+    ChildFinished,
+    CallWaits,
+    CallWoken,
+    SignalTaken,
+    HandedOff,
+)
 _OF_A_RESULT = (NoteWritten, TodoWritten)
 """Written with the result that comes next."""
 _NOTE = re.compile(r"\bn[0-9a-f]{6,64}\b")
+_SESSION = re.compile(r"\bsess_[0-9a-f]{24}\b")
 _ARTIFACT = re.compile(r"art_[0-9a-f]{32}")
 _LABEL = re.compile(r"#(\d+)")
 _WAKEUP = re.compile(r"\bt[0-9a-f]{10}\b")
@@ -76,6 +98,9 @@ _FIELDS = frozenset(
         "interaction_id",
         "tokens_before",
         "tokens_after",
+        "item_id",
+        "until",
+        "by",
         "child_id",
         "child_usage",
         "root_id",
@@ -88,8 +113,10 @@ def canonical(records: Iterable[Record | StoredRecord]) -> list[str]:
 
     Dropped: ids, times, keys, usage, money, token counts, failed attempts and folds, notes of recovery, checkpoints, links.
     Calls are named `1.0` (first reply with calls, first call in it), artifacts `artifact-1`, sends in folds and projections
-    `send-1`, notes whose id is made from a key `note-1.0`, wakeups `wakeup-1`; times in texts of timers are left out. The
-    records of a batch stand in call order, pauses behind them; records of a run's steps by path (`canonical_runs.py`).
+    `send-1`, notes whose id is made from a key `note-1.0`, wakeups `wakeup-1`; times in texts of timers are left out, and
+    sessions that the engine named. The records of a batch stand in call order, pauses behind them; records of a run's steps
+    by path (`canonical_runs.py`). Whether a call waited for a child that ran elsewhere, or the send paused with it, is not
+    told: that depends on who was there when.
     """
     reading = _Reading()
     records = list(records)
@@ -121,6 +148,10 @@ class _Reading:
         self._batch: list[tuple[int, str]] = []
         self._behind: list[str] = []
         self._open = 0
+        self._children: dict[str, str] = {}
+        """Call that started each child, by the child's id."""
+        self._outside: set[str] = set()
+        """Calls of the open batch that wait outside."""
         self._sends: dict[int, str] = {}
         """By label, which is a position and so another one where records were written twice."""
 
@@ -134,17 +165,26 @@ class _Reading:
             self._riding.append(record)
             return
         if isinstance(record, _OF_A_CALL):
+            self._wait(record)
+            if (
+                isinstance(record, CallWaits | CallWoken)
+                and getattr(record, "on", getattr(record, "why", "")) == "child"
+            ):
+                return
             if isinstance(record, ToolFinished):
                 self._batch += self._ridden(record)
             index, line = self._of_call(record)
-            self._batch.append((index, line))
+            # The intent of a call that waited is written again each time its handler runs.
+            if not (isinstance(record, ToolStarted) and (index, line) in self._batch):
+                self._batch.append((index, line))
             if isinstance(record, ToolFinished):
                 self._open -= 1
                 if self._open <= 0:
                     self.close_batch()
             return
-        if isinstance(record, SendPaused) and self._open > 0:
-            self._behind.append(self.line(record))
+        if isinstance(record, SendPaused | SignalReceived) and self._open > 0:
+            if isinstance(record, SignalReceived) or not self._outside:
+                self._behind.append(self.line(record))
             return
         self.close_batch()
         if isinstance(record, AssistantMessageAdded) and record.message.tool_calls:
@@ -159,6 +199,19 @@ class _Reading:
         self.lines += [line for _, line in sorted(self._batch, key=lambda entry: entry[0])]
         self.lines += self._behind
         self._batch, self._behind, self._open = [], [], 0
+        self._outside.clear()
+
+    def _wait(self, record: Record) -> None:
+        """Notes what calls wait for, and who started whom."""
+        match record:
+            case ChildStarted():
+                self._children[record.child_id] = record.call_id
+            case CallWaits():
+                self._outside.add(record.call_id)
+            case CallWoken() | ToolFinished():
+                self._outside.discard(record.call_id)
+            case _:
+                pass
 
     def _ridden(self, result: ToolFinished) -> list[tuple[int, str]]:
         """What was written with a result; its new notes get their names."""
@@ -172,16 +225,19 @@ class _Reading:
         self._riding = []
         return lines
 
-    def _of_call(
-        self, record: ToolStarted | ToolFinished | ToolAbandoned | QuestionAsked | QuestionAnswered
-    ) -> tuple[int, str]:
-        if isinstance(record, QuestionAsked):
-            call_id = record.interaction.call_id
-            self._questions[record.interaction.id] = call_id
-        elif isinstance(record, QuestionAnswered):
-            call_id = self._questions.get(record.interaction_id, "")
-        else:
-            call_id = record.call_id
+    def _of_call(self, record: Record) -> tuple[int, str]:
+        match record:
+            case QuestionAsked():
+                call_id = record.interaction.call_id
+                self._questions[record.interaction.id] = call_id
+            case QuestionAnswered():
+                call_id = self._questions.get(record.interaction_id, "")
+            case ChildFinished():
+                call_id = self._children.get(record.child_id, "")
+            case SignalTaken():
+                call_id = record.by
+            case _:
+                call_id = getattr(record, "call_id", "")
         index = self._calls.get(call_id, -1)
         return index, self.line(record, f" {self._replies}.{index}")
 
@@ -205,6 +261,7 @@ class _Reading:
         if isinstance(record, FoldMade | SendProjected):
             text = _LABEL.sub(lambda found: self._sends.get(int(found[1]), found[0]), text)
         text = _STAMP.sub("(time)", _WAKEUP.sub(self._wakeup, text)) if "timer" in text or "wakeup" in text else text
+        text = _SESSION.sub("(session)", text)
         return f"{kind}{call} {_ARTIFACT.sub(self._artifact, text)}"
 
     def _wakeup(self, found: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
@@ -20,6 +20,7 @@ from ..core.pairing import problem
 from ..engine.actor import ACTORS
 from ..loop import StatefulAgentLoop
 from ..model.codec import decode_record
+from ..model.family_records import SessionSpawned
 from ..model.messages import as_messages
 from ..model.records import ToolFinished, ToolStarted
 from ..ports.llm import LLMRequest, LLMResponse, LLMService
@@ -402,16 +403,23 @@ async def _read(store: SessionStore) -> StoreContent:
     journal: list[str] = []
     started: dict[str, tuple[str, str]] = {}
     statuses: dict[str, str] = {}
-    heads = sorted(await store.list(SessionQuery(limit=10_000)), key=_order)
-    for head in heads:
+    heads: list[Head] = []
+    lines: dict[str, list[str]] = {}
+    spawned: dict[str, SessionSpawned] = {}
+    for head in await store.list(SessionQuery(limit=10_000)):
+        heads.append(head)
         rows = await store.read(head.session_id)
-        journal += [f"session {head.status}", *canonical(rows)]
+        lines[head.session_id] = [f"session {head.status}", *canonical(rows)]
         for row in rows:
             record = decode_record(row.kind, row.version, row.body)
             if isinstance(record, ToolStarted):
                 started[record.key] = (record.name, record.effect)
             elif isinstance(record, ToolFinished):
                 statuses[record.key] = record.status
+            elif isinstance(record, SessionSpawned):
+                spawned[head.session_id] = record
+    for session_id in _in_order(heads, spawned, lines):
+        journal += lines[session_id]
     return StoreContent(
         journal=tuple(journal),
         finished=frozenset(statuses),
@@ -422,14 +430,27 @@ async def _read(store: SessionStore) -> StoreContent:
     )
 
 
-def _order(head: Head) -> tuple[Any, ...]:
-    """The order in which sessions are compared: their ages, but children by their ids, which follow from their parents'.
+def _in_order(
+    heads: Sequence[Head], spawned: Mapping[str, SessionSpawned], lines: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Ids in the order in which sessions are compared: roots by age, each with its family behind it.
 
-    Forks last: one that the restarted process made may have an earlier time than its base, since clocks begin anew.
+    Children stand by the calls and steps that spawned them, from the root's on; their ids follow from places in journals,
+    which differ where a process stopped. Forks last: one that the restarted process made may have an earlier time than its
+    base, since clocks begin anew.
     """
-    if head.parent_id is not None:
-        return head.base is not None, True, 0.0, head.session_id
-    return head.base is not None, False, head.created_at, ""
+    own = {head.session_id: (head.base is not None, head.created_at, head.session_id) for head in heads}
+    parents = {head.session_id: head.parent_id for head in heads}
+
+    def key(head: Head) -> tuple[Any, ...]:
+        calls, at = list[str](), head.session_id
+        while (parent := parents[at]) in own and parent is not None:
+            calls.insert(0, spawned[at].by if at in spawned else "")
+            at = parent
+        # Families are whole even where their roots are of one age.
+        return (*own[at], calls, list(lines[head.session_id]))
+
+    return [head.session_id for head in sorted(heads, key=key)]
 
 
 def _doubts(open_once: dict[str, str], final: StoreContent) -> list[str]:

@@ -1,0 +1,47 @@
+"""Invariant 5 for families of sessions: stopped at every named point and resumed, all their journals are the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.crash.family_agents import FAMILIES
+
+from loopwright import StatefulAgentLoop
+from loopwright.testing.crash_matrix import CrashScenario, crash_matrix
+
+pytestmark = pytest.mark.crash
+
+NAMES = sorted(FAMILIES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_family_stopped_at_any_point_goes_on_by_the_same_send_on_sqlite(name: str, folder: Path) -> None:
+    family = FAMILIES[name]
+    assert len(crash_matrix(family.build, family.scenario, dsn=f"{folder}/{{run}}.db").rows) >= 10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_family_stopped_at_any_point_is_recovered_in_memory(name: str) -> None:
+    family = FAMILIES[name]
+    report = crash_matrix(family.build, family.scenario, dsn="memory:family-{scenario}-{run}", recover=True)
+    assert len(report.rows) >= 10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_family_stopped_at_any_point_is_run_by_a_worker(name: str) -> None:
+    family = FAMILIES[name]
+
+    async def served(loop: StatefulAgentLoop) -> None:
+        await loop.serve(once=True)
+        await family.scenario.drive(loop)
+
+    scenario = CrashScenario(name=name, drive=served, expected=family.scenario.expected)
+    assert len(crash_matrix(family.build, scenario, dsn="memory:family-served-{scenario}-{run}").rows) >= 10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_family_stopped_while_it_recovers_is_continued_by_a_third_process(name: str) -> None:
+    family = FAMILIES[name]
+    report = crash_matrix(family.build, family.scenario, dsn="memory:family-twice-{scenario}-{run}", twice=True)
+    assert len(report.rows) >= 10
