@@ -161,7 +161,9 @@ def background(life: Life, loop: Any) -> list[ToolDefinition]:
     @tool(effect="idempotent")
     async def team(ctx: ToolContext) -> str:
         child = await ctx.agents.start(SPECS[0], "begin")
-        while not any(row.kind == AssistantMessageAdded.__struct_config__.tag for row in await loop().store.read(child)):
+        while not any(
+            row.kind == AssistantMessageAdded.__struct_config__.tag for row in await loop().store.read(child)
+        ):
             await life.ambient.sleep(0.1)
         await ctx.agents.nudge(child, "hurry")
         return (await ctx.agents.wait(child)).text

@@ -166,7 +166,10 @@ class _Reading:
             return
         if isinstance(record, _OF_A_CALL):
             self._wait(record)
-            if isinstance(record, CallWaits | CallWoken) and getattr(record, "on", getattr(record, "why", "")) == "child":
+            if (
+                isinstance(record, CallWaits | CallWoken)
+                and getattr(record, "on", getattr(record, "why", "")) == "child"
+            ):
                 return
             if isinstance(record, ToolFinished):
                 self._batch += self._ridden(record)
