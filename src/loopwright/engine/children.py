@@ -192,10 +192,15 @@ class CallChildren:
         if (family is not None and child_id in family.children) or await _exists(run.kernel, child_id):
             return child_id
         config = run.kernel.config
-        why = spawning.refusal(run.state, max_depth=config.max_spawn_depth, max_children=config.max_children_per_send)
+        user = await without_bytes(run.kernel, child_id, user_message(task, config.max_message_bytes))
+        why = spawning.refusal(
+            run.state,
+            max_depth=config.max_spawn_depth,
+            max_children=config.max_children_per_send,
+            under_way=len([one for one in run.spawning if one not in self._known()]),
+        )
         if why is not None:
             raise SpawnRefusedError(run.session_id, why)
-        user = await without_bytes(run.kernel, child_id, user_message(task, config.max_message_bytes))
         account = spawning.account_of(run.state)
         record = ChildStarted(
             call_id=self._call_id,
@@ -211,7 +216,11 @@ class CallChildren:
         if not awaited:
             at = run.kernel.ambient.now()
             ops = (*ops, PutItem(child_id, InboxItem(f"task:{child_id}", "message", encode(user), at)))
-        await run.journal.append([record], ops)
+        run.spawning = (*run.spawning, child_id)  # calls beside this one look at the same state
+        try:
+            await run.journal.append([record], ops)
+        finally:
+            run.spawning = tuple([one for one in run.spawning if one != child_id])
         if awaited:
             new.remember(run.kernel)
         run.emit(AgentEventType.SUBAGENT_STARTED, child_id, spec.name, spawned.depth, awaited)

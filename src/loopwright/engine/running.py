@@ -56,6 +56,7 @@ class RunContext:
         "reported",
         "round",
         "session_id",
+        "spawning",
         "timer_drafts",
         "token",
         "tools",
@@ -77,6 +78,8 @@ class RunContext:
         """What calls wrote to notes and the todo list and is not stored yet, in the order of writing."""
         self.reported: frozenset[str] = frozenset()
         """Inbox items that calls answer with their results: reports of children that they waited for."""
+        self.spawning: tuple[str, ...] = ()
+        """Children that calls are making right now."""
         self.timer_drafts: tuple[TimerDraft, ...] = ()
         """What calls armed and cancelled and is not stored yet."""
         self.narrow()
