@@ -16,6 +16,7 @@ from loopwright.model.errors import SessionGoneError, SessionPendingError
 from loopwright.model.records import RunResumed, SendFinished, UserMessageAdded
 from loopwright.ports.store import SessionQuery
 from loopwright.ports.tool import ToolContext
+from loopwright.stores.dsn import open_store
 from loopwright.testing import calls, gated
 
 ASKING: dict[str, list[Any]] = {
@@ -186,19 +187,52 @@ async def test_a_parent_whose_child_another_process_runs_waits_for_it_and_is_wok
     mortal = stage.mortal("model.before#2", llm=cast(**first), tools=tools)
     await mortal.new_session(session_id="s")
     await stage.dies(mortal, mortal.send("go", session_id="s"))
-    helper = crew(stage, root=[calls(spawn("scout")), "done"], scout=[at.step])
-    [child] = await children_of(stage, helper, "s")
-    working = asyncio.ensure_future(helper.resume(child))
+    child = await only_child(stage)
+    elsewhere = crew(stage, cast(**{**first, "scout": [at.step]}), options={"store": another_process(stage)})
+    working = asyncio.ensure_future(elsewhere.resume(child))
     await at.reached.wait()
-    # In one process the parent waits for the turn of its child; so this parent is run as if it were elsewhere.
-    parent = crew(stage, root=[calls(spawn("scout")), "done"], scout=["never said"], options={"dsn": stage.dsn})
-    waiting = asyncio.ensure_future(parent.resume("s"))
-    await next_turn(0.05)
+    here = crew(stage, **first)
+    assert (await here.resume("s")).status == "waiting_for_input"
     at.gate.set()
     assert (await working).final_text == "found"
-    await waiting
-    result = await ended(parent, "s")
-    assert (result.final_text, len(await endings_of(stage, parent, "s"))) == ("done", 1)
+    result = await ended(here, "s")
+    assert (result.final_text, len(await endings_of(stage, here, "s"))) == ("done", 1)
+    await until(lambda: not elsewhere._kernel.background)
+    await elsewhere.aclose()
+    await elsewhere.store.aclose()
+
+
+async def test_a_child_that_another_process_runs_is_stopped_there_when_its_parent_is_aborted_here(stage: Stage) -> None:
+    at = At("never")
+    first: dict[str, list[Any]] = {"root": [calls(spawn("scout")), "done"], "scout": ["never said"]}
+    mortal = stage.mortal("model.before#2", llm=cast(**first), tools=crew(stage, **first)._kernel.tools)
+    await mortal.new_session(session_id="s")
+    await stage.dies(mortal, mortal.send("go", session_id="s"))
+    child = await only_child(stage)
+    elsewhere = crew(stage, cast(**{**first, "scout": [at.step]}), options={"store": another_process(stage)})
+    working = asyncio.ensure_future(elsewhere.resume(child))
+    await at.reached.wait()
+    here = crew(stage, **first)
+    await here.resume("s")
+    began = time.monotonic()
+    assert await here.abort_pending("s") == 1
+    assert (await working).status == "cancelled"
+    assert time.monotonic() - began < 2.5
+    await elsewhere.aclose()
+    await elsewhere.store.aclose()
+
+
+def another_process(stage: Stage) -> Any:
+    """The stage's store as another process has it: it shares neither turns nor warm sessions with this one."""
+    store: Any = open_store(stage.dsn)
+    store._identity += "/elsewhere"
+    return store
+
+
+async def only_child(stage: Stage) -> str:
+    """The child of the session `s`."""
+    [child] = await children_of(stage, crew(stage), "s")
+    return child
 
 
 async def test_a_child_that_kills_its_process_again_and_again_is_a_failed_result_for_its_parent(stage: Stage) -> None:
