@@ -74,6 +74,13 @@ def of(state: State) -> FamilyFacts:
     return state.facts.family
 
 
+def forked(facts: FamilyFacts) -> None:
+    """A fork answers as its base did, with no more tools; it is nobody's child and has none, and owes no parent money."""
+    facts.spawned, facts.account = None, None
+    facts.children = {}
+    facts.started = 0
+
+
 def refusal(state: State, record: Record) -> str | None:
     """Why a record of these kinds must not follow; None when it may."""
     if isinstance(record, CallWaits | CallWoken):

@@ -43,12 +43,13 @@ def depth_of(state: State) -> int:
     return 0 if family is None or family.spawned is None else family.spawned.depth
 
 
-def refusal(state: State, *, max_depth: int, max_children: int) -> str | None:
-    """Why this session must not spawn another child now; None when it may."""
+def refusal(state: State, *, max_depth: int, max_children: int, under_way: int = 0) -> str | None:
+    """Why this session must not spawn another child now; None when it may. `under_way`: children that are being made."""
     if (depth := depth_of(state)) >= max_depth:
         return f"agents may be nested {max_depth} deep, and this one is at depth {depth}; do the work in this agent"
     family = state.facts.family
-    if family is not None and family.started_in(state.facts.sends) >= max_children:
+    started = under_way + (0 if family is None else family.started_in(state.facts.sends))
+    if started >= max_children:
         return f"one send may start {max_children} agents, and this one has; do the rest in this agent"
     return None
 

@@ -258,6 +258,8 @@ def _forked(state: State, record: SessionForked, at: float) -> None:
     state.facts.usage = NO_USAGE
     if state.facts.context is not None:
         state.facts.context.holds.clear()  # the base settles them
+    if state.facts.family is not None:
+        family_state.forked(state.facts.family)
 
 
 def _send_started(state: State, record: SendStarted, at: float) -> None:

@@ -33,18 +33,19 @@ from ..ports.store import Enqueued, InboxItem, MarkItem, Op, TakeItems
 from .actor import ACTORS, Actor, TurnOf
 from .journal import check_known
 from .kernel import Kernel
-from .running import base_prompt, before_append, said, without_bytes
-from .turn import AS_SET, Begun, SendOptions, Turn, ended, healing, pending_error
+from .running import before_append, epochs_asked, said, without_bytes
+from .turn import AS_SET, INSTEAD, Begun, SendOptions, Turn, ended, healing, pending_error, plain
 
 if TYPE_CHECKING:
     from ..core import pricing, spawning
     from ..core import result as results
     from ..core.result import FollowUpQueued, StatefulResult
-    from . import child_entry, epochs, wakes
+    from . import child_entry, children, epochs, wakes
     from .running import RunContext
 else:
     spawning = Late("loopwright.core.spawning")
     child_entry = Late("loopwright.engine.child_entry")
+    children = Late("loopwright.engine.children")
     wakes = Late("loopwright.engine.wakes")
     epochs = Late("loopwright.engine.epochs")
     pricing = Late("loopwright.core.pricing")
@@ -83,17 +84,20 @@ class Admission:
                 return known
             await self._load(turn)
             state = turn.journal.state
-            healed: list[Record] = []
+            healed: tuple[Sequence[Record], tuple[Op, ...]] = (), ()
             if state.active is not None:
                 policy = self.kernel.config.on_interrupted
                 if options.heal_pending or (policy == "abort" and not state.active.paused):
-                    healed = healing(state)
+                    healed = (healing(state), ()) if plain(state) else wakes.stopped(turn.journal, INSTEAD)
                 elif state.active.paused or policy == "raise":
                     raise pending_error(session_id, state)
                 else:
                     return await self._into_interrupted(turn, message, options)
             shown = await before_append(self.kernel, session_id, message)
-            return await self._open_after_earlier(turn, UserMessageAdded(shown), healed)
+            begun = await self._open_after_earlier(turn, UserMessageAdded(shown), healed)
+            if healed[1]:
+                children.stop_below(self.kernel, healed[1])
+            return begun
 
         return await self._begin_and_run(session_id, options, begin)
 
@@ -145,8 +149,12 @@ class Admission:
             state = turn.journal.state
             turn.journal.awaited = True
             if state.active is None and state.facts.send is not None:
-                return results.result_of(state)
-            begun = await self._left_behind(turn, "its parent goes on")
+                if turn.journal.inbox_waiting and any(i.kind == "message" for i in await turn.journal.waiting()):
+                    begun: Begun | None = await self._from_inbox(turn)  # something was said to it since
+                else:
+                    return results.result_of(state)
+            else:
+                begun = await self._left_behind(turn, "its parent goes on")
             assert begun is not None
             return child_entry.beside_parent(turn, parent, begun)
 
@@ -160,6 +168,7 @@ class Admission:
         """After a run of a child that nobody waited for right here: its parent may go on."""
         state = actor.state
         if state is not None and state.facts.family is not None:
+            child_entry.announce(self.kernel, state)
             await child_entry.parent_goes_on(self.kernel, state)
 
     async def _left_behind(self, turn: Turn, reason: str) -> Begun | None:
@@ -176,6 +185,8 @@ class Admission:
                 return await self._open(turn, first)
         items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
         if any(item.kind not in _QUIET for item in items):
+            if state.facts.family is not None and child_entry.stopped_before_it_began(state, items):
+                return await child_entry.never_begun(turn, items, self._start(turn))
             return await self._from_inbox(turn)
         if items:
             records = await said(self.kernel, state, items)
@@ -349,20 +360,22 @@ class Admission:
         if options.send_id is not None and messages:  # what waits in the inbox is known by this id already
             ops = (*ops, MarkItem(options.send_id))
         start = self._start(turn)
-        before = await epochs.opening(turn, start) if epochs_asked(turn, start) else ()
+        before = await epochs.opening(turn, start) if epochs_asked(self.kernel, turn.journal.state, start) else ()
         done = await turn.journal.commit([*healed, *before, start, *messages], sync=True, ops=ops)
         turn.journal.stop_floor = done.inbox_seq
         return turn.run
 
-    async def _open_after_earlier(self, turn: Turn, message: UserMessageAdded, healed: Sequence[Record]) -> Begun:
+    async def _open_after_earlier(
+        self, turn: Turn, message: UserMessageAdded, healed: tuple[Sequence[Record], tuple[Op, ...]]
+    ) -> Begun:
         """The same for a message that comes after those which wait in the inbox: they are said first, in one commit."""
         journal = turn.journal
         items = await journal.waiting() if journal.inbox_waiting else ()
         if not items:
-            return await self._open(turn, [message], healed=healed)
+            return await self._open(turn, [message], healed=healed[0], ops=healed[1])
         earlier = await said(self.kernel, journal.state, items)
         ids = tuple([item.item_id for item in items])
-        begun = await self._open(turn, [*earlier, message], healed=healed, ops=(TakeItems(ids),))
+        begun = await self._open(turn, [*earlier, message], healed=healed[0], ops=(TakeItems(ids), *healed[1]))
         journal.actor.inbox_seen = max(journal.actor.inbox_seen, items[-1].seq)
         self.kernel.emit(journal.session_id, AgentEventType.INBOX_DELIVERED, ids)
         return begun
@@ -482,13 +495,3 @@ def _receipt(session_id: str, item_id: str, queued: Enqueued) -> FollowUpQueued:
     return results.FollowUpQueued(
         session_id=session_id, item_id=item_id, queue_depth=queued.depth, duplicate=queued.duplicate
     )
-
-
-def epochs_asked(turn: Turn, start: SendStarted) -> bool:
-    """False for a session with nothing to freeze and nothing to project: it has no tools, no instructions, no context parts."""
-    kernel, state = turn.kernel, turn.journal.state
-    if state.workflow is not None:
-        return False  # it asks no model itself
-    if state.facts.context is not None or kernel.context is not None or start.tools:
-        return True
-    return base_prompt(kernel.config, state, start.system_prompt) is not None

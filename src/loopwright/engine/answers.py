@@ -19,9 +19,9 @@ from ..model.codec import decode_record
 from ..model.errors import InvalidMessageError, SessionBusyError
 from ..model.messages import Content
 from ..model.records import Interaction, QuestionAnswered, Record, ResultStatus, ToolFinished
-from ..ports.store import InboxItem
+from ..ports.store import InboxItem, Op
 from ..ports.tool import ToolHandlerResult
-from . import inspection, wakes
+from . import children, inspection, wakes
 from .actor import ACTORS
 from .admission import Admission
 from .kernel import Kernel
@@ -80,7 +80,10 @@ class Answers:
     async def abort_pending(self, session_id: str, reason: str) -> int:
         """Answers open calls as aborted and ends the send; see `StatefulAgentLoop.abort_pending`."""
 
+        below: tuple[Op, ...] = ()
+
         async def abort(turn: Turn) -> int:
+            nonlocal below
             head = await turn.journal.load(fresh=True)
             state = turn.journal.state
             if state.active is None:
@@ -91,9 +94,13 @@ class Answers:
             count = len(state.open_calls())
             records, ops = wakes.stopped(turn.journal, reason)
             await turn.journal.commit(records, sync=True, release=True, ops=ops)
+            below = ops
             return count
 
-        return await self.admission.in_turn(session_id, abort)
+        count = await self.admission.in_turn(session_id, abort)
+        if below:
+            await children.end_below(self.kernel, below)
+        return count
 
     async def stop(self, session_id: str, reason: str) -> bool:
         """Stops the run of a session, wherever it runs; see `StatefulAgentLoop.stop`."""

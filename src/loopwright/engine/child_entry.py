@@ -7,21 +7,22 @@ Read next: `admission.py`, `wakes.py`.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from ..core.result import StatefulResult
+from ..core.result import StatefulResult, result_of
 from ..core.state import State
-from ..model.errors import LoopwrightError
-from ..model.records import Record, UserMessageAdded
+from ..model.errors import CancellationRequested, LoopwrightError
+from ..model.event_types import AgentEventType
+from ..model.records import Record, SendFinished, SendStarted, UserMessageAdded
+from ..model.usage import NO_USAGE
+from ..ports.store import InboxItem, TakeItems
+from . import wakes
 from .actor import ACTORS
 from .beside import run_beside
 from .journal import Journal
 from .kernel import Kernel
-from .running import RunContext
+from .running import RunContext, said
 from .turn import Begun, Turn, ended
-
-if TYPE_CHECKING:
-    pass
 
 
 def first_input(state: State) -> list[Record]:
@@ -29,6 +30,44 @@ def first_input(state: State) -> list[Record]:
     family = state.facts.family
     spawned = None if family is None else family.spawned
     return [] if spawned is None or spawned.input is None else [UserMessageAdded(spawned.input)]
+
+
+def stopped_before_it_began(state: State, items: Sequence[InboxItem]) -> bool:
+    """True when a child was stopped after what it was told last, and nothing of that began."""
+    assert state.facts.family is not None
+    stops = [item.seq for item in items if item.kind == "stop"]
+    said = [item.seq for item in items if item.kind == "message"]
+    return state.facts.family.spawned is not None and bool(stops and said) and max(stops) > max(said)
+
+
+async def never_begun(turn: Turn, items: Sequence[InboxItem], start: SendStarted) -> StatefulResult:
+    """Ends such a child: what it was told is taken by a send of its own, cancelled at once."""
+    journal = turn.journal
+    heard = await said(journal.kernel, journal.state, items)
+    finished = SendFinished(
+        outcome="cancelled", error_code=CancellationRequested.code, error_message="stopped before it began"
+    )
+    ops = (TakeItems(tuple([item.item_id for item in items])), *wakes.told(journal, "cancelled", "", NO_USAGE))
+    await journal.commit([start, *heard, finished], sync=True, release=True, ops=ops)
+    return result_of(journal.state)
+
+
+def announce(kernel: Kernel, state: State) -> None:
+    """Says that a child in the background ended, once: with its first send."""
+    family, send = state.facts.family, state.facts.send
+    spawned = None if family is None else family.spawned
+    if spawned is None or spawned.awaited or send is None or send.finished is None or state.facts.sends != 1:
+        return
+    result = result_of(state)
+    kernel.emit(
+        spawned.parent_id,
+        AgentEventType.SUBAGENT_COMPLETED,
+        state.facts.session_id,
+        result.status,
+        result.rounds,
+        result.final_text,
+        agents=spawned.agents[:-1],
+    )
 
 
 def beside_parent(turn: Turn, parent: RunContext, begun: Begun) -> Begun:

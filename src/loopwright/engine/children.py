@@ -7,7 +7,7 @@ Loaded by the first call that asks for it. Read next: `../core/spawning.py`, `ad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,12 +17,13 @@ from ..core.result import StatefulResult
 from ..core.state import State
 from ..late import Late
 from ..model.codec import encode
-from ..model.errors import SessionGoneError, SessionNotFoundError
+from ..model.errors import RetryLaterError, SessionGoneError, SessionNotFoundError
 from ..model.event_types import AgentEventType
 from ..model.family_errors import SpawnRefusedError
 from ..model.family_records import CallWaits, ChildFinished, ChildStarted, HandedOff, Lifecycle, SessionSpawned
 from ..model.messages import MessageLike, UserMessage
 from ..model.records import Effect, Outcome, Record, SessionCreated
+from ..model.wake_bodies import Wake
 from ..ports.child_agents import ChildInfo, ChildResult
 from ..ports.store import CreateSession, DropSession, Head, InboxItem, NewSession, Op, PutItem, SessionQuery, TakeItems
 from .actor import ACTORS
@@ -38,12 +39,14 @@ if TYPE_CHECKING:
     from ..model.agent_spec import AgentSpec
     from ..model.workflow_records import WorkflowStarted
     from ..model.workflow_spec import WorkflowSpec
-    from . import answers, call_workflows
+    from . import answers, call_workflows, child_limits
     from .call_workflows import CallWorkflows
+    from .child_limits import ChildLimit
 else:
     workflow_records = Late("loopwright.model.workflow_records")
     answers = Late("loopwright.engine.answers")
     call_workflows = Late("loopwright.engine.call_workflows")
+    child_limits = Late("loopwright.engine.child_limits")
 
 ENDED = frozenset({"completed", "cancelled", "hit_round_limit", "budget_exceeded", "degraded", "failed"})
 
@@ -66,9 +69,14 @@ class CallChildren:
     async def spawn(self, spec: AgentSpec, task: MessageLike | str) -> ChildResult:
         """Runs a child to the end of its send."""
         self._check_waiting("spawn")
-        return await self._ended_child(
-            await self._made(spec, task, awaited=True), spec.name, spawning.lifecycle_of(spec)
-        )
+        child_id = await self._made(spec, task, awaited=True)
+        limit = None
+        if spec.timeout_s is not None:
+            head = (await self._run.kernel.store.lookup(child_id)).head
+            limit = child_limits.ChildLimit(self._run, child_id, head.created_at, spec.timeout_s)
+        result = await self._ended_child(child_id, spec.name, spawning.lifecycle_of(spec), limit)
+        self._completed(child_id, result)
+        return result
 
     async def start(self, spec: AgentSpec, task: MessageLike | str) -> str:
         """Starts a child in the background."""
@@ -97,7 +105,10 @@ class CallChildren:
         self._check_waiting("wait")
         head = await self._mine(child_id)
         result = await self._ended_child(child_id, head.title, "linked")
-        self._reports += await self._reports_of(child_id)
+        reports = await self._reports_of(child_id)
+        if not reports and child_id in self._started():
+            self._completed(child_id, result)
+        self._reports += reports
         return result
 
     async def nudge(self, child_id: str, message: MessageLike | str) -> None:
@@ -138,8 +149,7 @@ class CallChildren:
 
     def riders(self) -> tuple[Sequence[Record], tuple[Op, ...]]:
         """What goes into the commit of the call's result."""
-        family = self._run.state.facts.family
-        known = {} if family is None else family.children
+        known = self._started()
         # A child in the background may have been heard of before: what it used is counted once.
         ended: list[Record] = [one for child_id, one in self._ended.items() if child_id in known]
         if self._handed is not None:
@@ -179,12 +189,23 @@ class CallChildren:
             )
         return head
 
-    async def _reports_of(self, child_id: str) -> tuple[str, ...]:
+    async def _reports_of(self, child_id: str) -> Sequence[str]:
         """Items of the inbox that tell of the end that `wait` heard of: its result says it, once."""
         found = await self._run.kernel.store.lookup(self._run.session_id)
         mine = [item for item in found.waiting if item.item_id.startswith(f"child:{child_id}:")]
-        wakes = [item.item_id for item in mine if item.kind == "wake"]
-        return (*wakes, *[item.item_id for item in mine if item.kind == "message"][-1:])
+        ids = [item.item_id for item in mine if item.kind == "wake"]
+        ids += [item.item_id for item in mine if item.kind == "message"][-1:]
+        others = self._run.reported  # of calls beside this one, which wait for the same child
+        self._run.reported = others | frozenset(ids)
+        return [item_id for item_id in ids if item_id not in others]
+
+    def _started(self) -> Mapping[str, ChildStarted]:
+        """Children whose end was not heard of."""
+        family = self._run.state.facts.family
+        return {} if family is None else family.children
+
+    def _completed(self, child_id: str, result: ChildResult) -> None:
+        self._run.emit(AgentEventType.SUBAGENT_COMPLETED, child_id, result.status, result.rounds, result.text)
 
     async def _made(self, spec: AgentSpec, task: MessageLike | str, *, awaited: bool) -> str:
         """The id of the call's next child, which is made unless it is there from an earlier run of the handler."""
@@ -209,7 +230,11 @@ class CallChildren:
         if not awaited:
             at = run.kernel.ambient.now()
             ops = (*ops, PutItem(child_id, InboxItem(f"task:{child_id}", "message", encode(user), at)))
-        await run.journal.append([record], ops)
+        run.spawning = (*run.spawning, child_id)  # calls beside this one look at the same state
+        try:
+            await run.journal.append([record], ops)
+        finally:
+            run.spawning = tuple([one for one in run.spawning if one != child_id])
         if awaited:
             new.remember(run.kernel)
         run.emit(AgentEventType.SUBAGENT_STARTED, child_id, spec.name, spawned.depth, awaited)
@@ -260,23 +285,35 @@ class CallChildren:
         family = run.state.facts.family
         if (family is not None and child_id in family.children) or await _exists(run.kernel, child_id):
             return True
-        why = spawning.refusal(run.state, max_depth=config.max_spawn_depth, max_children=config.max_children_per_send)
+        why = spawning.refusal(
+            run.state,
+            max_depth=config.max_spawn_depth,
+            max_children=config.max_children_per_send,
+            under_way=len([one for one in run.spawning if one not in self._started()]),
+        )
         if why is not None:
             raise SpawnRefusedError(run.session_id, why)
         return False
 
-    async def _ended_child(self, child_id: str, name: str, lifecycle: str) -> ChildResult:
+    async def _ended_child(
+        self, child_id: str, name: str, lifecycle: str, limit: ChildLimit | None = None
+    ) -> ChildResult:
         run = self._run
-        result = await run_child(run, child_id)
+        result = await (run_child(run, child_id) if limit is None else limit.run_child())
         if result is None or result.status not in ENDED:
             questions = () if result is None else result.pending_interactions
             raise CallMustWait(
-                CallWaits(call_id=self._call_id, on="child", child_id=child_id, interactions=tuple(questions))
+                CallWaits(
+                    call_id=self._call_id,
+                    on="child",
+                    child_id=child_id,
+                    interactions=tuple(questions),
+                    until=None if limit is None or limit.is_over else limit.until,
+                )
             )
         self._ended[child_id] = ChildFinished(child_id=child_id, outcome=result.status, child_usage=result.usage)
         if lifecycle == "ephemeral":
             self._dropped.append(child_id)
-        run.emit(AgentEventType.SUBAGENT_COMPLETED, child_id, result.status, result.rounds, result.final_text)
         return ChildResult(
             session_id=child_id,
             name=name,
@@ -402,9 +439,53 @@ def left_behind(state: State, outcome: Outcome, at: float) -> tuple[list[Record]
         if child.lifecycle == "ephemeral" and child.awaited:
             ops.append(DropSession(child_id))
         else:
-            item = InboxItem(f"stop:{state.facts.session_id}:{state.position}", "stop", STOPPED.encode(), at)
-            ops.append(PutItem(child_id, item))
+            here = f"stop:{state.facts.session_id}:{state.position}"
+            # The wake says nothing: it makes a child that waits claimable, so that somebody takes the stop.
+            ops.append(PutItem(child_id, InboxItem(here, "stop", STOPPED.encode(), at)))
+            ops.append(PutItem(child_id, InboxItem(f"{here}:wake", "wake", encode(Wake()), at)))
     return records, tuple(ops)
+
+
+def left(run: RunContext, records: Sequence[Record], ops: Iterable[Op]) -> None:
+    """A send ended with children that were still there: these records and operations are stored."""
+    stop_below(run.kernel, ops)
+    for record in records:
+        if isinstance(record, ChildFinished):
+            run.emit(AgentEventType.SUBAGENT_COMPLETED, record.child_id, record.outcome, 0, "")
+
+
+def stop_below(kernel: Kernel, ops: Iterable[Op]) -> None:
+    """Ends children that such operations stop, as far as they are here: what is stored already would do it later."""
+    for child_id in _stopped_by(ops):
+        if not _told_to_stop(kernel, child_id):
+            run_beside(kernel, child_id)
+
+
+async def end_below(kernel: Kernel, ops: Iterable[Op]) -> None:
+    """The same, waited for where a child only has to be ended; one that another process runs is stopped there."""
+    admission = kernel.admission
+    assert admission is not None
+    for child_id in _stopped_by(ops):
+        if _told_to_stop(kernel, child_id):
+            continue
+        try:
+            await admission.recover(child_id, wait_s=0.0)
+        except (RetryLaterError, SessionGoneError, SessionNotFoundError):
+            continue
+
+
+def _stopped_by(ops: Iterable[Op]) -> list[str]:
+    return [op.session_id for op in ops if isinstance(op, PutItem) and op.item.kind == "stop"]
+
+
+def _told_to_stop(kernel: Kernel, session_id: str) -> bool:
+    """Stops the run of a session in this process; False when there is none."""
+    actor = ACTORS.find(kernel.store.identity, session_id)
+    if actor is None or (token := actor.token) is None:
+        return False
+    actor.inbox_seq = max(actor.inbox_seq, actor.inbox_seen + 1)  # the stop in its inbox is taken with its end
+    token.cancel(STOPPED)
+    return True
 
 
 STOPPED = "its parent was stopped"

@@ -346,6 +346,7 @@ class Run:
         )
         completed = step.outcome == "completed"
         ops = (*ops, *self.journal.stops_taken())
+        left: list[Record] = []
         if context.state.facts.family is not None:
             left, stops = children.left_behind(context.state, step.outcome, self.kernel.ambient.now())
             also, ops = [*also, *left], (*ops, *stops)
@@ -356,6 +357,9 @@ class Run:
             await self.journal.load(fresh=True)
             if also:
                 await self.journal.commit(also)
+            return
+        if left:
+            children.left(context, left, ops)
 
     async def _end_early(self, step: Finish, also: Sequence[Record] = ()) -> None:
         """Ends a send wherever it is: open calls are answered first, so that the session stays sendable."""
@@ -370,7 +374,9 @@ class Run:
             context.emit(AgentEventType.LOOP_CANCELLED, step.error_message or "")
             if self.journal.inbox_waiting:
                 self.journal.stop_among(await self.journal.waiting())  # taken with the end of the send
-        await self._finish(step, also=[*also, *calls.aborted(context.state, step.error_message or step.outcome)])
+        timers = wakes.timers_of(context.state) if any(call.waits for call in context.state.batch) else ()
+        aborted = calls.aborted(context.state, step.error_message or step.outcome)
+        await self._finish(step, also=[*also, *aborted], ops=timers)
 
     async def _round_ended(self, *, had_tools: bool) -> None:
         context = self.context

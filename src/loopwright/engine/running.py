@@ -17,7 +17,7 @@ from ..model.codec import decode
 from ..model.errors import SessionFencedError, ToolNotFound
 from ..model.event_types import AgentEventType
 from ..model.messages import Message, UserMessage
-from ..model.records import Record, UserMessageAdded
+from ..model.records import Record, SendStarted, UserMessageAdded
 from ..model.specs import ToolSpec
 from ..ports.cancellation import CancellationToken
 from ..ports.store import InboxItem
@@ -53,8 +53,10 @@ class RunContext:
         "kernel",
         "model_place",
         "recalled",
+        "reported",
         "round",
         "session_id",
+        "spawning",
         "timer_drafts",
         "token",
         "tools",
@@ -74,6 +76,10 @@ class RunContext:
         """What memory says to this send; None before it was asked."""
         self.drafted: list[tuple[Draft, Written]] = []
         """What calls wrote to notes and the todo list and is not stored yet, in the order of writing."""
+        self.reported: frozenset[str] = frozenset()
+        """Inbox items that calls answer with their results: reports of children that they waited for."""
+        self.spawning: tuple[str, ...] = ()
+        """Children that calls are making right now."""
         self.timer_drafts: tuple[TimerDraft, ...] = ()
         """What calls armed and cancelled and is not stored yet."""
         self.narrow()
@@ -181,6 +187,15 @@ def base_prompt(config: AgentLoopConfig, state: State, of_send: str | None) -> s
     if (family := state.facts.family) is not None and family.persona is not None and family.persona.system_prompt:
         return family.persona.system_prompt
     return state.facts.system_prompt if state.facts.system_prompt is not None else config.system_prompt
+
+
+def epochs_asked(kernel: Kernel, state: State, start: SendStarted) -> bool:
+    """False for a session with nothing to freeze and nothing to project: it has no tools, no instructions, no context parts."""
+    if state.workflow is not None:
+        return False  # it asks no model itself
+    if state.facts.context is not None or kernel.context is not None or start.tools:
+        return True
+    return base_prompt(kernel.config, state, start.system_prompt) is not None
 
 
 async def said(kernel: Kernel, state: State, items: Sequence[InboxItem]) -> list[Record]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
     from ..core import calls
     from ..core import result as results
     from ..core.result import StatefulResult
-    from . import folding, handback, workflow_run
+    from ..model.family_records import CallWaits
+    from ..model.workflow_records import StepWaits
+    from ..ports.store import Op
+    from . import folding, handback, wakes, workflow_run
 else:
     calls = Late("loopwright.core.calls")
     results = Late("loopwright.core.result")
     folding = Late("loopwright.engine.folding")
     handback = Late("loopwright.engine.handback")
+    wakes = Late("loopwright.engine.wakes")
     workflow_run = Late("loopwright.engine.workflow_run")
 
 
@@ -60,6 +64,8 @@ class SendOptions(Struct, frozen=True, kw_only=True):
 
 AS_SET = SendOptions()
 """Nothing is overridden."""
+
+NO_OPS: tuple[Op, ...] = ()
 
 Begun: TypeAlias = "StatefulResult | Callable[[], Awaitable[StatefulResult]]"
 """A result that is there already, or the run to be awaited."""
@@ -144,8 +150,9 @@ class Turn:
         """Ends a send whose caller was cancelled after it was accepted and before it ran: nobody else would."""
         state = self.actor.state
         if self.journal.lease is not None and state is not None and state.active is not None:
-            records = healing(state, "the caller's task was cancelled")
-            await self.journal.commit(records, sync=True, release=True)
+            reason = "the caller's task was cancelled"
+            records, ops = (healing(state, reason), NO_OPS) if plain(state) else wakes.stopped(self.journal, reason)
+            await self.journal.commit(records, sync=True, release=True, ops=ops)
 
     async def _poisoned(self, takeovers: int) -> StatefulResult:
         state = self.journal.state
@@ -153,7 +160,8 @@ class Turn:
         text = f"the session stopped its process {takeovers} times without progress; open calls: {names}"
         rounds = state.active.rounds if state.active is not None else 0
         finished = SendFinished(outcome="failed", rounds=rounds, error_code=PoisonedError.code, error_message=text)
-        await self.journal.commit([*calls.aborted(state, text), finished], sync=True, release=True)
+        left, ops = ([], NO_OPS) if plain(state) else wakes.ended(self.journal, "failed", text)
+        await self.journal.commit([*left, *calls.aborted(state, text), finished], sync=True, release=True, ops=ops)
         return results.result_of(state, PoisonedError(text))
 
     def _fenced(self) -> None:
@@ -173,15 +181,44 @@ class Turn:
 
 def pending_error(session_id: str, state: State) -> SessionPendingError:
     """The error that lists what a session still waits for."""
+    asked = [c.question for c in state.all_calls() if c.waits_for_person and c.question is not None]
+    asked += [question for waits in waiting_outside(state) for question in waits.interactions]
     return SessionPendingError(
         session_id,
         assistant_position=state.batch[0].position if state.batch else None,
         pending_tool_calls=[c.call for c in state.open_calls()],
-        pending_interactions=[c.question for c in state.all_calls() if c.waits_for_person],
+        pending_interactions=asked,
+        waits_for=_waited_for(state),
     )
 
 
-def healing(state: State, reason: str = "a new input was sent instead") -> list[Record]:
+def waiting_outside(state: State) -> list[CallWaits | StepWaits]:
+    """What open calls and steps wait for outside."""
+    waiting: list[CallWaits | StepWaits] = [call.waits for call in state.open_calls() if call.waits is not None]
+    return waiting if state.workflow is None else [*waiting, *state.workflow.waiting()]
+
+
+def _waited_for(state: State) -> list[str]:
+    """What open calls and steps wait for outside, in words."""
+    said: list[str] = []
+    for waits in waiting_outside(state):
+        who = getattr(waits, "path", None) or getattr(waits, "call_id", "")
+        what = [] if waits.child_id is None else [f"session {waits.child_id!r}"]
+        what += [] if waits.signal is None else [f"signal {waits.signal!r}"]
+        what += [] if waits.until is None else [f"the time {waits.until:.0f} (UTC epoch seconds)"]
+        said.append(f"{who} waits for {' or '.join(what)}")
+    return said
+
+
+INSTEAD = "a new input was sent instead"
+
+
+def plain(state: State) -> bool:
+    """True when the open send has neither children nor calls that wait outside: ending it concerns nobody else."""
+    return state.facts.family is None and not any(call.waits for call in state.batch)
+
+
+def healing(state: State, reason: str = INSTEAD) -> Sequence[Record]:
     """The records that end an open send at once: its calls answered as aborted, the send cancelled."""
     active = state.active
     assert active is not None

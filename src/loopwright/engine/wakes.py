@@ -28,12 +28,10 @@ from . import children, inspection
 from .journal import Journal
 from .kernel import Kernel
 from .running import RunContext
-from .turn import Begun, Turn, healing
+from .turn import Begun, Turn, healing, waiting_outside
 
 if TYPE_CHECKING:
     from ..core import workflow_state
-    from ..model.family_records import CallWaits
-    from ..model.workflow_records import StepWaits
     from . import workflow_stops
 else:
     workflow_state = Late("loopwright.core.workflow_state")
@@ -69,6 +67,7 @@ async def wake(turn: Turn) -> Begun | None:
         ids = tuple([item.item_id for item in items])
         records, ops = stopped(journal, reason)
         await journal.commit(records, sync=True, release=True, ops=(TakeItems(ids), *ops))
+        await children.end_below(journal.kernel, ops)
         return None
     records, ops = taken(journal.state, items)
     goes_on = any(not isinstance(record, SignalReceived) for record in records)
@@ -88,16 +87,14 @@ async def _woken_by_nobody(turn: Turn) -> Begun | None:
     if not records:
         return None
     turn.check_tools()
-    await journal.commit(records)
+    calls = [record.call_id for record in records if isinstance(record, CallWoken)]
+    await journal.commit(records, ops=tuple([DropTimer(timer_id(call_id)) for call_id in calls]))
     return functools.partial(turn.run, resumed=True)
 
 
 def _waited_for(state: State) -> list[str]:
     """Children that open calls and steps wait for."""
-    waiting: list[CallWaits | StepWaits] = [call.waits for call in state.open_calls() if call.waits is not None]
-    if state.workflow is not None:
-        waiting += state.workflow.waiting()
-    return [waits.child_id for waits in waiting if waits.child_id is not None]
+    return [waits.child_id for waits in waiting_outside(state) if waits.child_id is not None]
 
 
 async def _left_alone(kernel: Kernel, session_id: str) -> bool:
@@ -116,17 +113,29 @@ async def _left_alone(kernel: Kernel, session_id: str) -> bool:
 
 def stopped(journal: Journal, reason: str) -> tuple[Sequence[Record], tuple[Op, ...]]:
     """Records and operations that end an open send at once, with all its children, and say so to its parent."""
+    before, ops = ended(journal, "cancelled", reason)
+    return [*before, *healing(journal.state, reason)], ops
+
+
+def ended(journal: Journal, outcome: Outcome, reason: str) -> tuple[list[Record], tuple[Op, ...]]:
+    """What goes before the end of a send that ends without being run: its children stopped, its parent told."""
     state = journal.state
-    records = healing(state, reason)
+    timers = timers_of(state)
     if state.facts.family is None:
-        return records, ()
+        return [], timers
     assert state.facts.send is not None
     at = journal.kernel.ambient.now()
-    left, stops = children.left_behind(state, "cancelled", at)
+    left, ops = children.left_behind(state, outcome, at)
     if state.workflow is not None:
         steps, more = workflow_stops.all_stopped(state, reason, at)
-        left, stops = [*left, *steps], (*stops, *more)
-    return [*left, *records], (*stops, *told(journal, "cancelled", reason, state.facts.send.usage))
+        left, ops = [*left, *steps], (*ops, *more)
+    return left, (*timers, *ops, *told(journal, outcome, reason, state.facts.send.usage))
+
+
+def timers_of(state: State) -> tuple[Op, ...]:
+    """Drops the timers of calls that wait for a time and end without it; those of steps go with the steps."""
+    waits = [call.waits for call in state.batch if call.result is None and call.waits is not None]
+    return tuple([DropTimer(timer_id(one.call_id)) for one in waits if one.until is not None])
 
 
 def taken(state: State, items: Sequence[InboxItem]) -> tuple[list[Record], tuple[Op, ...]]:

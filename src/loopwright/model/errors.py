@@ -24,8 +24,7 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   ├── WorkflowRunError             workflow.run   (family)
     │   ├── TooManyLeavesError           workflow.too_many_leaves   (family)
     │   ├── SpawnRefusedError            spawn.refused   (family)
-    │   ├── TooManyLeavesError           workflow.too_many_leaves   (family)
-    │   ├── WorkflowRunError             workflow.run   (family)
+    │   ├── ChildTimedOutError           spawn.timed_out   (family)
     │   ├── NotesFullError               notes.full   (calls)
     │   ├── BoardFullError               board.full   (family)
     │   ├── BoardEntryError              board.entry   (family)
@@ -151,6 +150,7 @@ class SessionPendingError(UsageError):
         assistant_position: int | None = None,
         pending_tool_calls: Sequence[Any] = (),
         pending_interactions: Sequence[Any] = (),
+        waits_for: Sequence[str] = (),
     ) -> None:
         self.session_id = session_id
         self.assistant_position = assistant_position
@@ -158,7 +158,10 @@ class SessionPendingError(UsageError):
         self.pending_interactions = tuple(pending_interactions)
         open_calls = ", ".join(f"{c.name} ({c.id})" for c in self.pending_tool_calls) or "none"
         questions = ", ".join(f"{i.id}: {i.prompt}" for i in self.pending_interactions)
+        self.waits_for = tuple(waits_for)
+        """What calls wait for outside, in words: a child, a time, a signal."""
         asked = f"; open questions: {questions}; answer with submit_input()" if questions else ""
+        asked += f"; {'; '.join(self.waits_for)}" if self.waits_for else ""
         todo = "use resume(), submit_tool_results(), abort_pending(), or send(heal_pending=True)"
         super().__init__(f"session {session_id!r} has unfinished work; open calls: {open_calls}{asked}; {todo}")
 

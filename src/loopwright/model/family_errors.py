@@ -47,6 +47,17 @@ class SpawnRefusedError(UsageError):
         super().__init__(f"session {session_id!r}: {why}")
 
 
+class ChildTimedOutError(UsageError):
+    """An agent took longer than its spec allows; it was stopped, and what it did so far is in its journal."""
+
+    code = "spawn.timed_out"
+
+    def __init__(self, child_id: str, limit_s: float) -> None:
+        self.child_id = child_id
+        self.limit_s = limit_s
+        super().__init__(f"agent {child_id!r} took longer than the {limit_s:g} s it may (timeout_s of its spec)")
+
+
 class BoardFullError(UsageError):
     """A board holds as many entries as its policy allows; nothing was stored."""
 
