@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from ..engine.workflow_progress import WorkflowResult
 from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError, SessionLeftError
 from ..model.records import Interaction
@@ -50,7 +51,8 @@ class Opened(Struct, frozen=True):
     @property
     def more(self) -> str:
         """All of that as it is typed."""
-        return self.db + "".join([f" {shlex.quote(word)}" for word in self.options])
+        db = "" if "--agent-module" in self.options else self.db
+        return db + "".join([f" {shlex.quote(word)}" for word in self.options])
 
 
 @asynccontextmanager
@@ -60,7 +62,7 @@ async def opened_loop(settings: AgentSettings, agent_module: str | None, run_id:
         loop = await made_by_host(settings, agent_module)
         try:
             sid = None if run_id is None else await resolved_run(loop.store, run_id)
-            yield Opened(loop, sid, {}, ("--agent-module", agent_module))
+            yield Opened(loop, sid, {}, ("--agent-module", agent_module), " --db STORE")
         finally:
             await loop.aclose(drain_timeout_s=5.0)
         return
@@ -88,34 +90,35 @@ class RunDrive:
         self.opened = opened
         self.run_id = run_id
         self._screen = screen
-        self._tail = RunTail(opened.loop.store, run_id, screen.heard)
+        self._tail = RunTail(opened.loop.store, run_id)
         self._leave = CancellationToken()
         self._answering = False
 
     async def carry_out(self, order: RunOrder) -> int:
         """Runs it until it ended, a person is needed or somebody leaves; answers the exit code."""
-        runs = self.opened.loop.workflows
         self._screen.begin(self.run_id)
+        await self._tail.look()  # what was before is in the tree, and no news
+        self._tail.heard = self._screen.heard
         try:
-            if order.answer is not None:
-                question, value = await self._answer(order)
-                await self._watched(self._submit(question, value))
-            result = await self._watched(runs.resume(self.run_id, leave=self._leave))
+            first = None if order.answer is None else await self._answer(order)
+            result = await self._watched(self._on(first))
             while self._asks(order) and result.status == "waiting_for_input" and result.pending_interactions:
+                self._screen.end(None)
                 question = result.pending_interactions[0]
                 if (value := ask_on_terminal(question)) is None:
                     break
-                await self._watched(self._submit(question, value))
-                result = await self._watched(runs.resume(self.run_id, leave=self._leave))
+                result = await self._watched(self._on((question, value)))
         except SessionLeftError:
+            self._screen.end(self._tail.marks)
             self._say(f"the run stays where it is; go on: {self._go_on()}; end it: {self._cancel()}")
             return ExitCode.CANCELLED
+        self._screen.end(self._tail.marks)
         if self._tail.marks is not None:
             self._screen.note(summary(self._tail.marks, tokens_text(result.usage)))
         self._show(result, order)
         return code_of_outcome(result.status)
 
-    async def _watched(self, work: Coroutine[Any, Any, Any]) -> Any:
+    async def _watched(self, work: Coroutine[Any, Any, WorkflowResult]) -> WorkflowResult:
         """Awaits `work` while the screen follows the journal; the first signal leaves the run, the second the process."""
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
@@ -130,7 +133,8 @@ class RunDrive:
         finally:
             for number in STOP_SIGNALS:
                 loop.remove_signal_handler(number)
-            self._screen.end(self._tail.marks)
+            if not task.done() or task.exception() is not None:
+                self._screen.end(None)
 
     def _signalled(self) -> None:
         if self._leave.cancelled or self._answering:
@@ -140,12 +144,16 @@ class RunDrive:
         self._screen.note("leaving the run … (once more: leave at once)", bad=True)
         self._leave.cancel("the command was stopped")
 
-    async def _submit(self, question: Interaction, value: Any) -> None:
-        self._answering = True
-        try:
-            await self.opened.loop.submit_input(self.run_id, question.id, value, by=ANSWERED_BY)
-        finally:
-            self._answering = False
+    async def _on(self, answer: tuple[Interaction, Any] | None) -> WorkflowResult:
+        """Goes on with the run, with an answer first if there is one."""
+        loop = self.opened.loop
+        if answer is not None:
+            self._answering = True
+            try:
+                await loop.submit_input(self.run_id, answer[0].id, answer[1], by=ANSWERED_BY)
+            finally:
+                self._answering = False
+        return await loop.workflows.resume(self.run_id, leave=self._leave)
 
     def _asks(self, order: RunOrder) -> bool:
         return not order.as_json and order.answer is None and sys.stdin.isatty() and sys.stderr.isatty()
@@ -166,7 +174,7 @@ class RunDrive:
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    def _show(self, result: Any, order: RunOrder) -> None:
+    def _show(self, result: WorkflowResult, order: RunOrder) -> None:
         if order.as_json:
             write_json(run_json(result))
         elif result.status == "completed":
@@ -197,7 +205,7 @@ class RunDrive:
         sys.stderr.flush()
 
 
-def run_json(result: Any) -> dict[str, Any]:
+def run_json(result: WorkflowResult) -> dict[str, Any]:
     """The one JSON result of `--json`."""
     return {
         "run_id": result.run_id,

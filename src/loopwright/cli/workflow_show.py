@@ -16,13 +16,14 @@ from typing import Annotated, Any, Final, TypeVar, cast, get_args
 
 import msgspec
 import typer
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.text import Text
 
 from ..model.codec import is_sealed_title
 from ..model.errors import ConfigError
 from ..model.records import Outcome, SendFinished
-from ..ports.store import Head, SessionQuery
+from ..ports.store import Head
 from ..ports.store_admin import SessionStore
 from ..workflow import RunMarks, mermaid, svg
 from .journal_lines import one_line, record_of
@@ -35,7 +36,7 @@ from .session_table import ago, state_of
 from .spec_files import read_spec
 from .store_place import DEFAULT_DB, opened_store
 from .workflow_screen import screen_of_run, tree_of
-from .workflow_tail import RunTail, resolved_run
+from .workflow_tail import RunTail, resolved_run, runs_of
 from .workflow_tree import STYLES
 
 T = TypeVar("T")
@@ -72,11 +73,12 @@ def list_runs(
         raise ConfigError(f"--status {status!r} is none of {', '.join(STATES)}")
 
     async def work(store: SessionStore) -> list[tuple[Head, str]]:
-        heads = await store.list(SessionQuery(kind="workflow", limit=limit if status is None else sys.maxsize))
         found: list[tuple[Head, str]] = []
-        for head in heads:
+        async for head in runs_of(store):
+            if len(found) == limit:
+                break
             state = await state_of_run(store, head)
-            if status in (None, state) and len(found) < limit:
+            if status in (None, state):
                 found.append((head, state))
         return found
 
@@ -142,37 +144,50 @@ def show(
     if _is_file(what):
         if watch:
             raise ConfigError("--watch follows a run; name one instead of a file")
-        marks, run_id = RunMarks(read_spec(what)), None
+        found = Shown(RunMarks(read_spec(what)), None, time.time())
     else:
-        marks, run_id = asyncio.run(_of_a_run(db, what, watch=watch))
+        found = asyncio.run(_of_a_run(db, what, watch=watch))
+    marks = found.marks
     quiet = _write(mermaid_file, lambda: mermaid(marks.spec, marks))
-    quiet = _write(svg_file, lambda: svg(marks.spec, marks, now=time.time())) or quiet
+    quiet = _write(svg_file, lambda: svg(marks.spec, marks, now=found.now)) or quiet
     if as_json:
-        return write_json(marks_json(marks, run_id))
+        return write_json(marks_json(marks, found.run_id))
     if not quiet and not (watch and is_terminal(sys.stderr)):
         console = terminal_console(sys.stdout)
-        for line in tree_of(console, marks, now=time.time()):
+        for line in tree_of(console, marks, now=found.now):
             console.print(line, soft_wrap=True)
     return None
+
+
+class Shown(Struct, frozen=True):
+    """What there is to be shown."""
+
+    marks: RunMarks
+    run_id: str | None
+    now: float
+    """Up to when what is under way has taken time: UTC epoch seconds. Of an interrupted run the time of its last record."""
 
 
 def _is_file(what: str) -> bool:
     return what == "-" or what.endswith(".json") or os.path.isfile(what)
 
 
-async def _of_a_run(db: str, what: str, *, watch: bool) -> tuple[RunMarks, str]:
+async def _of_a_run(db: str, what: str, *, watch: bool) -> Shown:
     async with opened_store(db) as store:
         run_id = await resolved_run(store, what)
         screen = screen_of_run("Ctrl-C stops looking; the run goes on")
-        tail = RunTail(store, run_id, screen.heard if watch else None)
+        tail = RunTail(store, run_id)
         await tail.look()
         if watch:
+            tail.heard = screen.heard
             await _follow(tail, store, screen)
         if tail.marks is None:
             raise ConfigError(f"run {run_id} cannot be read by this version")
-        if tail.marks.status == "running":
-            tail.marks.status = state_of((await store.lookup(run_id)).head)
-        return tail.marks, run_id
+        head = (await store.lookup(run_id)).head
+        if tail.marks.status != "running" or (state := state_of(head)) != "interrupted":
+            return Shown(tail.marks, run_id, time.time())
+        tail.marks.status = state
+        return Shown(tail.marks, run_id, head.updated_at)
 
 
 async def _follow(tail: RunTail, store: SessionStore, screen: Any) -> None:

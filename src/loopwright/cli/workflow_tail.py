@@ -6,7 +6,8 @@ Read next: `../workflow/picture_marks.py`, `workflow_tree.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 import msgspec
@@ -15,7 +16,7 @@ from ..model.errors import ConfigError, SessionNotFoundError
 from ..model.records import Record
 from ..model.workflow_records import WorkflowStarted
 from ..model.workflow_spec import WorkflowSpec
-from ..ports.store import SessionQuery
+from ..ports.store import Head, SessionQuery
 from ..ports.store_admin import SessionStore
 from ..workflow import RunMarks
 from .journal_lines import record_of
@@ -34,8 +35,9 @@ class RunTail:
         self.run_id = run_id
         self.marks: RunMarks | None = None
         """None until the first record was read."""
+        self.heard = heard
+        """Is told of each record, when the marks were."""
         self._store = store
-        self._heard = heard
         self._next = 0
         self._below: dict[str, RunTail] = {}
 
@@ -51,8 +53,8 @@ class RunTail:
                     self.marks = RunMarks(msgspec.convert(record.spec, WorkflowSpec))
                 if self.marks is not None:
                     self.marks.hear(record, row.at)
-                    if self._heard is not None:
-                        self._heard(record, self.marks)
+                    if self.heard is not None:
+                        self.heard(record, self.marks)
         return await self._look_below() or news
 
     async def _look_below(self) -> bool:
@@ -74,10 +76,20 @@ class RunTail:
         return news
 
 
+async def runs_of(store: SessionStore) -> AsyncGenerator[Head]:
+    """Runs that are no steps of other runs, newest first."""
+    heads = await store.list(SessionQuery(kind="workflow", limit=sys.maxsize))
+    steps = {head.session_id for head in heads}
+    for head in heads:
+        if head.parent_id not in steps:
+            yield head
+
+
 async def resolved_run(store: SessionStore, run_id: str) -> str:
     """The id of the run that was meant; `last` is the newest. Raises: `ConfigError` when it is none."""
-    if run_id == "last" and (newest := await store.list(SessionQuery(kind="workflow", limit=1))):
-        return newest[0].session_id
+    if run_id == "last":
+        async for head in runs_of(store):
+            return head.session_id
     sid = await resolved(store, run_id)
     if (await store.lookup(sid)).head.kind != "workflow":
         raise ConfigError(f"{sid} is no workflow run; `loopwright workflow list` shows them")

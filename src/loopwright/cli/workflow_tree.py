@@ -32,6 +32,8 @@ _PLAIN: Final = {
     "├─ ": "|- ", "└─ ": "`- ", "│  ": "|  ", "≠": "!=", "≥": ">=", "≤": "<=",
 }  # fmt: skip
 
+QUICK_S: Final = 0.05
+"""What took less is not said to have taken any time."""
 NARROW: Final = 60
 """Columns below which only what changes is shown."""
 ROOMY: Final = 100
@@ -136,7 +138,8 @@ def _words(node: PictureNode, mark: Mark, width: int, now: float | None) -> Iter
         yield far, plain
     if mark.attempt > 1 and mark.times < 2:
         yield f"attempt {mark.attempt}", "yellow"
-    if (seconds := taken_s(mark, now)) is not None and (mark.times < 2 or mark.status == "running"):
+    seconds = taken_s(mark, now)
+    if seconds is not None and (mark.times < 2 and seconds >= QUICK_S):
         yield span_text(seconds), plain
     if mark.status == "failed" and mark.text:
         yield clean(mark.text, 120), "red"

@@ -158,7 +158,7 @@ def _work(spec: Any) -> str:
         case ApproveNode():
             return f"asks: {spec.prompt}"
         case WaitNode(seconds=float() | int() as seconds):
-            return f"waits {span_text(seconds)}"
+            return f"waits {seconds:g} s" if seconds < 90 else f"waits {span_text(seconds)}"
         case WaitNode():
             return f"waits for signal {spec.signal}" if spec.signal is not None else f"waits until {spec.until}"
         case WorkflowNode():

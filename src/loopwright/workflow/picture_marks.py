@@ -124,9 +124,10 @@ class Mark(Struct, kw_only=True):
 class _Tally:
     """A leaf, in all iterations."""
 
-    __slots__ = ("ends", "mark")
+    __slots__ = ("ends", "first_at", "mark")
 
-    def __init__(self) -> None:
+    def __init__(self, first_at: float | None) -> None:
+        self.first_at = first_at
         self.ends: Counter[MarkStatus] = Counter()
         self.mark = Mark()
 
@@ -230,7 +231,7 @@ class RunMarks:
 
     def _start(self, path: str, attempt: int, at: float | None, child_id: str | None) -> None:
         key = self._placed(path)
-        tally = self._tallies.setdefault(key, _Tally())
+        tally = self._tallies.setdefault(key, _Tally(at))
         self._open[path] = "running"
         mark = tally.mark
         mark.attempt, mark.child_id, mark.started_at, mark.finished_at = attempt, child_id, at, None
@@ -241,7 +242,7 @@ class RunMarks:
 
     def _end(self, path: str, outcome: MarkStatus, at: float | None, text: str, *, again: bool) -> None:
         key = self._placed(path)
-        tally = self._tallies.setdefault(key, _Tally())
+        tally = self._tallies.setdefault(key, _Tally(at))
         node = self.nodes.get(key)
         tally.mark.text = clean(text)
         if outcome == "failed" and again and node is not None and tally.mark.attempt <= node.plan.retries:
@@ -297,7 +298,8 @@ class RunMarks:
         if node.judge is not None:
             marks.append(self.mark(node.judge))
         mark = Mark()
-        began = [one.started_at for one in marks if one.started_at is not None]
+        inside = [self._tallies.get(one.key) for one in node.walk() if one.is_leaf and not one.inside]
+        began = [tally.first_at for tally in inside if tally is not None and tally.first_at is not None]
         mark.started_at = min(began) if began else None
         ends = [one.finished_at for one in marks if one.finished_at is not None]
         match node.shape:
