@@ -101,12 +101,16 @@ class Admission:
 
         return await self._begin_and_run(session_id, options, begin)
 
-    async def resume(self, session_id: str, options: SendOptions) -> StatefulResult:
-        """Continues the open send, or runs once more without new input when none is open."""
+    async def resume(
+        self, session_id: str, options: SendOptions, *, taken: Callable[[Turn], None] | None = None
+    ) -> StatefulResult:
+        """Continues the open send, or runs once more without new input when none is open. `taken`: see `recover`."""
 
         async def begin(turn: Turn) -> Begun:
             await self._load(turn, fresh=True)  # it may have been another process's
             if (begun := await self._left_behind(turn, "resume")) is not None:
+                if taken is not None and turn.journal.lease is not None:
+                    taken(turn)
                 return begun
             if turn.journal.state.workflow is not None:
                 return results.result_of(turn.journal.state)  # a run has one send

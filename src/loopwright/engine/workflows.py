@@ -7,6 +7,7 @@ Read next: `workflow_run.py`, `workflow_progress.py`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -18,14 +19,14 @@ from ..core import spawning
 from ..core.state import State
 from ..core.workflow_check import parse_workflow_spec
 from ..model.codec import encode
-from ..model.errors import InvalidMessageError, SessionExistsError
+from ..model.errors import InvalidMessageError, SessionExistsError, SessionLeftError
 from ..model.family_errors import SpawnRefusedError, WorkflowRunError
 from ..model.family_records import HandedOff, Persona, SessionSpawned
 from ..model.records import Record, SessionCreated
 from ..model.wake_bodies import Wake
 from ..model.workflow_records import WorkflowStarted
 from ..model.workflow_spec import WorkflowSpec
-from ..ports.cancellation import Stop
+from ..ports.cancellation import CancellationToken, Stop
 from ..ports.store import Head, InboxItem, NewSession, SessionQuery
 from . import inspection
 from .actor import ACTORS
@@ -34,7 +35,7 @@ from .beside import run_beside
 from .children import stop_tree
 from .journal import first_records, format_needed
 from .kernel import Kernel
-from .turn import SendOptions
+from .turn import SendOptions, Turn
 from .workflow_progress import RunInfo, WorkflowResult, info_of, result_of_run, state_of_run
 
 SpecLike = WorkflowSpec | Mapping[str, Any]
@@ -91,20 +92,38 @@ class Workflows:
             run_beside(self._kernel, rid)
             return rid
 
-    async def resume(self, run_id: str, *, stop: Stop = None) -> WorkflowResult:
+    async def create(
+        self,
+        spec: SpecLike,
+        input: Any = None,  # noqa: A002 - the word of the spec
+        *,
+        run_id: str | None = None,
+        served: bool = False,
+    ) -> str:
+        """Stores a run that has not begun, for `resume`, and answers its id. Raises: as `run`.
+
+        `served`: whoever recovers or serves the agent may begin it, too.
+        """
+        with self._counted():
+            return await self._made(spec, input, run_id, None, detached=served)
+
+    async def resume(self, run_id: str, *, stop: Stop = None, leave: CancellationToken | None = None) -> WorkflowResult:
         """Goes on with a run that was interrupted, or has not begun; of one that ended or waits the result.
 
+        `leave`: cancelled, it ends this call and not the run: that stays open where it is, with its lease given back, for
+        whoever resumes it next, and `SessionLeftError` is raised.
         Raises: `SessionBusyError` when another process runs it, `WorkflowRunError` when it is no run.
         """
         admission = self._kernel.admission
         assert admission is not None
         await self._head(run_id)
         with self._counted():
-            result = await admission.resume(run_id, SendOptions(stop=stop))
+            taken = None if leave is None else functools.partial(_leaving, leave)
+            result = await admission.resume(run_id, SendOptions(stop=stop), taken=taken)
             while result.status == "waiting_for_input" and await self._left_alone(run_id):
-                result = await admission.resume(run_id, SendOptions(stop=stop))
+                result = await admission.resume(run_id, SendOptions(stop=stop), taken=taken)
         if result.status == "waiting_for_input" and not result.pending_interactions:
-            return await self.wait(run_id)
+            return await self._waited(run_id, leave)
         return await result_of_run(self._kernel, await self._state(run_id))
 
     async def _left_alone(self, run_id: str) -> bool:
@@ -131,17 +150,7 @@ class Workflows:
 
         Runs nothing itself. Raises: `SessionNotFoundError`, `WorkflowRunError`. Cancel: the run goes on.
         """
-        pause, seen = LOOK_S[0], -1
-        while True:
-            head = await self._head(run_id)
-            if head.status != "running" and head.sends and head.position != seen:
-                seen = head.position
-                state = await self._state(run_id)
-                send = state.facts.send
-                if send is not None and (send.finished is not None or results.result_of(state).pending_interactions):
-                    return await result_of_run(self._kernel, state)
-            await self._kernel.ambient.sleep(pause)
-            pause = min(pause * 1.5, LOOK_S[1])
+        return await self._waited(run_id, None)
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled") -> bool:
         """Stops a run with everything in it, wherever it runs or waits; True when there was something to stop.
@@ -185,6 +194,21 @@ class Workflows:
         return await result_of_run(self._kernel, state) if done else None
 
     # --- inside -----------------------------------------------------------------------------------------------------
+
+    async def _waited(self, run_id: str, leave: CancellationToken | None) -> WorkflowResult:
+        pause, seen = LOOK_S[0], -1
+        while True:
+            if leave is not None and leave.cancelled:
+                raise SessionLeftError(f"run {run_id!r} is left: {leave.reason}")
+            head = await self._head(run_id)
+            if head.status != "running" and head.sends and head.position != seen:
+                seen = head.position
+                state = await self._state(run_id)
+                send = state.facts.send
+                if send is not None and (send.finished is not None or results.result_of(state).pending_interactions):
+                    return await result_of_run(self._kernel, state)
+            await self._kernel.ambient.sleep(pause)
+            pause = min(pause * 1.5, LOOK_S[1])
 
     async def _head(self, run_id: str) -> Head:
         head = (await self._kernel.store.lookup(run_id)).head
@@ -267,6 +291,10 @@ class Workflows:
 
     async def _parent_state(self, parent: str) -> State:
         return await inspection.read_state(self._kernel.store, parent)
+
+
+def _leaving(leave: CancellationToken, turn: Turn) -> None:
+    leave.on_cancel(turn.leave)
 
 
 def check_input(kernel: Kernel, spec: WorkflowSpec, value: Any) -> None:

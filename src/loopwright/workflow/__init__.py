@@ -1,6 +1,6 @@
 """Writing workflows: in Python, as JSON, and by models; loaded when used.
 
-Owns: the builder, the manual for models, and the public names of `loopwright.workflow`, resolved on first use, with those
+Owns: the builder, the manual for models, pictures, and the public names of `loopwright.workflow`, resolved on first use, with those
 of specs, their check and their conditions. It stands below the tools, the engine and the handle, so that all of them may
 use it. Must not know: how a run is carried out.
 Read next: `builder.py`, `manual.py`, `../core/workflow_check.py`.
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     )
     from .handle import Workflow, create_workflow, resume_run
     from .manual import workflow_manual, workflow_schema
+    from .picture_marks import RunMarks
+    from .picture_mermaid import mermaid
+    from .picture_svg import svg
 
 _HOME = {
     "AgentSpec": "..model.agent_spec",
@@ -46,6 +49,7 @@ _HOME = {
     "Judge": "..model.workflow_spec",
     "Node": "..model.workflow_spec",
     "Problem": "..model.spec_shape",
+    "RunMarks": ".picture_marks",
     "SubagentLifecycle": "..model.agent_spec",
     "Workflow": ".handle",
     "WorkflowBudget": "..model.workflow_spec",
@@ -61,6 +65,7 @@ _HOME = {
     "foreach": ".builder",
     "judge": ".builder",
     "loop": ".builder",
+    "mermaid": ".picture_mermaid",
     "none_of": ".builder",
     "parallel": ".builder",
     "parse_agent_spec": "..model.agent_spec",
@@ -70,6 +75,7 @@ _HOME = {
     "sequence": ".builder",
     "spec_as_json": ".builder",
     "subworkflow": ".builder",
+    "svg": ".picture_svg",
     "tool": ".builder",
     "wait": ".builder",
     "workflow": ".builder",
@@ -84,6 +90,7 @@ __all__ = [
     "Judge",
     "Node",
     "Problem",
+    "RunMarks",
     "SubagentLifecycle",
     "Workflow",
     "WorkflowBudget",
@@ -99,6 +106,7 @@ __all__ = [
     "foreach",
     "judge",
     "loop",
+    "mermaid",
     "none_of",
     "parallel",
     "parse_agent_spec",
@@ -108,6 +116,7 @@ __all__ = [
     "sequence",
     "spec_as_json",
     "subworkflow",
+    "svg",
     "tool",
     "wait",
     "workflow",
