@@ -126,9 +126,8 @@ class OpenCall(Struct):
     answer: Any = None
     answered: bool = False
     waits: CallWaits | None = None
-    """What it waits for outside; None again once that happened."""
     woken: CallWoken | None = None
-    """What happened, for its handler."""
+    """What happened that it waited for; None while it waits, and for a call that never did."""
     result: ToolFinished | None = None
     path: str = ""
     """Of a step of a workflow run."""

@@ -139,7 +139,8 @@ class Admission:
         async with self._turn(session_id) as actor:
             begun = await self._admitted(actor, AS_SET, begin, wait_s=wait_s)
             result = None if begun is None else await ended(begun)
-            await self._parent_goes_on(actor)
+            if actor.state is not None and actor.state.facts.family is not None:
+                await child_entry.after_run(self.kernel, actor.state)
             return result
 
     async def run_child(self, session_id: str, parent: RunContext) -> StatefulResult | None:
@@ -167,13 +168,6 @@ class Admission:
                 return await ended(await self._admitted(actor, AS_SET, begin, wait_s=0.0))
             except SessionBusyError:
                 return None
-
-    async def _parent_goes_on(self, actor: Actor) -> None:
-        """After a run of a child that nobody waited for right here: its parent may go on."""
-        state = actor.state
-        if state is not None and state.facts.family is not None:
-            child_entry.announce(self.kernel, state)
-            await child_entry.parent_goes_on(self.kernel, state)
 
     async def _left_behind(self, turn: Turn, reason: str) -> Begun | None:
         """An open send or waiting messages, to go on with; stops that came after what they were meant for are taken away."""
@@ -290,7 +284,8 @@ class Admission:
             result = await ended(begun)
             if result.status in _UNHEARD and actor.inbox_seq > actor.inbox_seen:
                 await self._run_unheard(actor)
-            await self._parent_goes_on(actor)
+            if actor.state is not None and actor.state.facts.family is not None:
+                await child_entry.after_run(self.kernel, actor.state)
             return result
 
     async def _run_unheard(self, actor: Actor) -> None:
