@@ -2,9 +2,8 @@
 
 Owns: `Facts` (all but messages; what a checkpoint stores), `State`, and `apply`, the only place where a record
 changes anything. Must not know: stores, clocks, what to do next (`decide.py`).
-`apply` mutates the given state: the caller owns it. Folding the same records always gives the same state.
-Records of what the model sees beside the conversation (epochs, projections, folds …) are folded in `context_state.py`.
-Read next: `decide.py`.
+`apply` mutates the given state: the caller owns it. Folding the same records always gives the same state. Records that
+not every conversation has are folded elsewhere (`later_steps.py`). Read next: `decide.py`.
 """
 
 # Annotations are values here, not text: msgspec would compile each of them when it reads a checkpoint.

@@ -22,6 +22,7 @@ FROZEN = {
     "workflow.rendered_too_large",
     "workflow.run",
     "workflow.too_many_leaves",
+    "spawn.timed_out",
     "config.invalid",
     "hook.failed",
     "interaction.unknown",
