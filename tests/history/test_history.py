@@ -21,11 +21,16 @@ from loopwright.engine.journal import load_state, resumed_state
 from loopwright.model.codec import CURRENT_FORMAT, decode_record, encode_record, format_of
 from loopwright.model.context_records import ContextRecord
 from loopwright.model.errors import StructuredOutputError
+from loopwright.model.family_records import FamilyRecord
 from loopwright.model.records import ChainLinked, SessionRecord, StateCheckpointed
+from loopwright.model.workflow_records import WorkflowRecord
 from loopwright.ports.store import StoredRecord
 
 JOURNALS = Path(__file__).parent / "journals"
 FILES = sorted(JOURNALS.glob("format_*.jsonl"))
+RUNS = [path for path in FILES if path.stem.endswith("_run")]
+"""Workflow runs, whose records no conversation has."""
+NEWEST = [JOURNALS / f"format_{CURRENT_FORMAT}.jsonl", RUNS[-1]]
 
 
 def rows_of(path: Path) -> Iterator[StoredRecord]:
@@ -63,15 +68,20 @@ def test_an_old_checkpoint_holds_the_facts_of_its_fold(path: Path) -> None:
             assert facts_of(record) == fold(before).facts
 
 
-def test_there_is_a_journal_of_every_format_and_the_newest_holds_every_kind() -> None:
-    assert [p.stem for p in FILES] == [f"format_{n}" for n in range(1, CURRENT_FORMAT + 1)]
-    everything = (*typing.get_args(SessionRecord), *typing.get_args(ContextRecord))
-    kinds = {kind.__struct_config__.tag for kind in everything}
-    assert {row.kind for row in rows_of(FILES[-1])} == kinds
+def test_there_is_a_journal_of_every_format_and_the_newest_hold_every_kind() -> None:
+    assert [p.stem for p in FILES if p not in RUNS] == [f"format_{n}" for n in range(1, CURRENT_FORMAT + 1)]
+    unions = (SessionRecord, ContextRecord, FamilyRecord)
+    assert {row.kind for row in rows_of(NEWEST[0])} == {tag for union in unions for tag in tags(union)}
+    assert tags(WorkflowRecord) <= {row.kind for row in rows_of(NEWEST[1])}
 
 
-def test_records_of_the_newest_version_are_still_written_with_the_same_bytes() -> None:
-    for row in rows_of(FILES[-1]):
+def tags(union: Any) -> set[str]:
+    return {str(kind.__struct_config__.tag) for kind in typing.get_args(union)}
+
+
+@pytest.mark.parametrize("path", NEWEST, ids=lambda p: p.stem)
+def test_records_of_the_newest_version_are_still_written_with_the_same_bytes(path: Path) -> None:
+    for row in rows_of(path):
         record = decode_record(row.kind, row.version, row.body)
         assert encode_record(record) == (row.kind, row.version, row.body)
 
@@ -126,6 +136,40 @@ def test_a_folded_session_of_format_3_is_read_from_where_its_window_starts() -> 
     assert whole.facts.context is not None
     cold = asyncio.run(resumed_state("history", rows[whole.facts.context.through :]))
     assert cold == whole
+
+
+def test_format_4_means_what_it_meant() -> None:
+    state = state_of(JOURNALS / "format_4.jsonl")
+    expected = json.loads((JOURNALS / "format_4.expected.json").read_text("ascii"))
+    family = state.facts.family
+    assert family is not None
+    assert family.spawned is not None
+    assert family.persona is not None
+    assert state.facts.send is not None
+    assert summary(state) == {name: value for name, value in expected.items() if name != "family"}
+    assert expected["family"] == {
+        "spawned": [family.spawned.parent_id, family.spawned.root_id, family.spawned.depth, family.spawned.by],
+        "persona": [family.persona.name, family.persona.system_prompt],
+        "children": sorted(family.children),
+        "signals": [[kept.name, kept.payload] for kept in family.signals],
+        "send": msgspec.to_builtins(state.facts.send.usage),
+        "tools": list(state.facts.send.start.tools or ()),
+        "accounts": msgspec.to_builtins(list(family.accounts)),
+    }
+
+
+def test_a_run_of_format_4_means_what_it_meant() -> None:
+    state = state_of(JOURNALS / "format_4_run.jsonl")
+    expected = json.loads((JOURNALS / "format_4_run.expected.json").read_text("ascii"))
+    assert state.workflow is not None
+    result = result_of(state)
+    assert expected == {
+        "outcome": [result.status, result.final_text, result.output],
+        "usage": msgspec.to_builtins(result.usage),
+        "ended": state.workflow.machine.ended is not None,
+        "calls": sorted(state.workflow.calls),
+        "failures": state.workflow.machine.failures,
+    }
 
 
 def summary(state: State) -> dict[str, Any]:
