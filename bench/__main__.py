@@ -17,6 +17,7 @@ from .figures_many import many
 from .figures_process import cold_start, imports
 from .figures_streaming import streaming
 from .figures_turn import history, linked, turn
+from .figures_workflow import workflow
 from .measuring import Figure, Scale
 from .report import details, document, environment, fsync_us, side_by_side, table
 from .stores.commits import commits
@@ -64,6 +65,11 @@ def context_steps(scale: Scale) -> Steps:
 
 
 CONTEXT_GROUPS = ("folds", "counting")
+WORKFLOW_GROUPS = ("workflow",)
+
+
+def workflow_steps(scale: Scale) -> Steps:
+    return [("workflow", lambda: workflow(scale))]
 
 
 def measured(steps: Steps, only: str | None) -> list[Figure]:
@@ -94,6 +100,8 @@ def main() -> None:
                     figures = measured(store_steps(scale, stores), given.only)
             except NoServerError as error:
                 sys.exit(f"bench: {error}")
+        elif given.workflow:
+            figures = measured(workflow_steps(scale), given.only)
         else:
             figures = measured(context_steps(scale) if given.context else steps(scale), given.only)
     text = document(figures, facts)
@@ -119,15 +127,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small and rough: shows that it runs, not how fast")
     parser.add_argument("--stores", action="store_true", help="the stores beside each other instead; starts servers")
     parser.add_argument("--context", action="store_true", help="long conversations under a budget instead")
+    parser.add_argument("--workflow", action="store_true", help="a workflow over many items instead")
     parser.add_argument("--embedded", action="store_true", help="with --stores: leave out PostgreSQL and MariaDB")
     groups = list(dict.fromkeys(group for group, _ in steps(Scale(quick=True, folder=Path()))))
     known = f"one group of figures: {', '.join(groups)}; with --stores: {', '.join(STORE_GROUPS)}; with --context: {', '.join(CONTEXT_GROUPS)}"
     parser.add_argument("--only", metavar="GROUP", help=known)
     parser.add_argument("--folder", type=Path, help="where the databases go: the disk whose syncs count")
     given = parser.parse_args()
-    if given.stores and given.context:
-        parser.error("--stores and --context are two benchmarks; ask for one")
+    if given.stores + given.context + given.workflow > 1:
+        parser.error("--stores, --context and --workflow are benchmarks of their own; ask for one")
     choices = list(STORE_GROUPS) if given.stores else list(CONTEXT_GROUPS) if given.context else groups
+    choices = list(WORKFLOW_GROUPS) if given.workflow else choices
     if given.only not in {None, *choices}:
         parser.error(f"unknown group {given.only!r}; there are {', '.join(choices)}")
     if given.embedded and not given.stores:

@@ -18,6 +18,7 @@ from .late import Late
 from .model.errors import ConfigError
 from .model.notes import NotesPolicy
 from .model.specs import StructuredOutputSpec
+from .ports.executor import FilingExecutor
 from .ports.prices import Prices
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 
@@ -27,13 +28,17 @@ if TYPE_CHECKING:
     from .engine.context_parts import ContextParts
     from .engine.model_chain import ModelChain
     from .model import context_records
+    from .ports.executor import Executor
     from .ports.fold import FoldStrategy
     from .ports.llm import LLMService
     from .ports.memory import MemoryProvider
     from .ports.representation import Representation
+    from .ports.store_admin import SessionStore
+    from .stores import dsn
     from .tools import recall, registry, signature, validation
     from .transports import published_prices, service_factory
 else:
+    dsn = Late("loopwright.stores.dsn")
     context_records = Late("loopwright.model.context_records")
     parts = Late("loopwright.engine.context_parts")
     model_chain = Late("loopwright.engine.model_chain")
@@ -248,3 +253,14 @@ def _named(value: object) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     return f"the text {value!r}" if isinstance(value, str) else f"an object of type {type(value).__name__}"
+
+
+def attach(executor: Executor, store: SessionStore) -> None:
+    """Tells an executor that keeps files of its own where sessions belong. Raises: `ConfigError`."""
+    for verb in ("submit", "nudge", "cancel", "observe"):
+        if not callable(getattr(executor, verb, None)):
+            raise ConfigError(
+                f"executor must have submit, nudge, cancel and observe; {type(executor).__name__} has no {verb}"
+            )
+    if isinstance(executor, FilingExecutor):
+        executor.attach(store, dsn.open_store)

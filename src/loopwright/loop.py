@@ -35,19 +35,19 @@ from .ports.schema_policy import SchemaPolicy
 from .ports.store import Durability, NewSession
 from .ports.tool import NoTools, ToolDefinition, ToolSource
 from .session_access import SessionAccess
-from .session_timers import SessionTimers
 from .stores.dsn import BUSY_WAIT_S, default_path, open_store
 
 if TYPE_CHECKING:
     from . import forms
     from .context import summary_fold
     from .core.result import FollowUpQueued, StatefulResult
-    from .engine import answers, beside, draining, epochs, folding, forking, recovery, watching, worker
+    from .engine import answers, beside, epochs, folding, forking, recovery, watching, worker
     from .engine.answers import Answers
     from .engine.recovery import Recovered
     from .engine.worker import SessionNews, WorkDone
     from .forms import OutputSchema
     from .model.events import AgentEvent
+    from .ports.executor import Executor
     from .ports.fold import FoldStrategy
     from .ports.memory import MemoryProvider
     from .ports.prices import Prices
@@ -63,7 +63,6 @@ else:
     summary_fold = Late("loopwright.context.summary_fold")
     answers = Late("loopwright.engine.answers")
     beside = Late("loopwright.engine.beside")
-    draining = Late("loopwright.engine.draining")
     epochs = Late("loopwright.engine.epochs")
     folding = Late("loopwright.engine.folding")
     forking = Late("loopwright.engine.forking")
@@ -79,12 +78,12 @@ T = TypeVar("T")
 _NOTHING_GIVEN = (None,) * 8
 
 
-class StatefulAgentLoop(SessionAccess, SessionTimers):
+class StatefulAgentLoop(SessionAccess):
     """Durable conversations with tools, over one store.
 
-    Any number of loop objects, processes and threads may share a store; a session is run by one of them at a time.
-    Use it as an async context manager, or call `aclose()`. Every method that names a session raises
-    `SessionNotFoundError` for an unknown id and `AgentUnavailableError` for a session of another agent name.
+    Any number of loop objects, processes and threads may share a store; a session is run by one of them at a time. Use it as
+    an async context manager, or call `aclose()`. Every method that names a session raises `SessionNotFoundError` for an
+    unknown id and `AgentUnavailableError` for a session of another agent name.
     """
 
     def __init__(
@@ -107,6 +106,7 @@ class StatefulAgentLoop(SessionAccess, SessionTimers):
         durability: Durability = "barrier",
         ambient: Ambient | None = None,
         prices: Prices | Literal["auto"] | None = None,
+        executor: Executor | None = None,
     ) -> None:
         """Opens the store at once; the model is reached with the first send.
 
@@ -118,8 +118,8 @@ class StatefulAgentLoop(SessionAccess, SessionTimers):
         `fold`: what puts the oldest sends into a note, by default `LLMSummaryFold()`. `prompt_source`: what of the
         instructions stands in files (`PromptFiles`). `memory`: what is recalled for a send and told of its end (`StoreMemory`);
         one provider or several. `token_counter`: a tokenizer, by default tiktoken where it is installed (extra `tokens`).
-        `ambient`: clock, ids and randomness, for tests.
         `prices`: what calls cost, such as a `PriceTable`; "auto" takes the list prices of providers (extra `prices`).
+        `executor`: where agents of workflows run, by default here; it stays the host's. `ambient`: clock and ids, for tests.
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
         if config is not None and not isinstance(config, AgentLoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -147,6 +147,8 @@ class StatefulAgentLoop(SessionAccess, SessionTimers):
         self._store = store or open_store(
             default_path() if dsn is None else dsn, schema=schema, durability=durability, busy_wait_s=wait_s
         )
+        if executor is not None:
+            forms.attach(executor, self._store)
         self._kernel = Kernel(
             store=self._store,
             llm=service,
@@ -169,6 +171,7 @@ class StatefulAgentLoop(SessionAccess, SessionTimers):
             own_counter=lambda: tiktoken_counter.shared_counter(),  # noqa: PLW0108 - loaded when it is asked
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
             prices=list_of_prices,
+            executor=executor,
         )
         self._admission = Admission(self._kernel)
         self._in_flight = InFlight()
@@ -449,18 +452,12 @@ class StatefulAgentLoop(SessionAccess, SessionTimers):
         """
         if self._closed:
             return
-        self._closed = self._kernel.closing = True
-        if (timers := self._kernel.timer_service) is not None:
-            timers.close()
+        self._closed = True
+        beside.closing(self._kernel)
         for serving in self._serving:
             serving.cancel("the loop is closed")
-        if self._kernel.left_on_close:
-            beside.leave_all(self._kernel)
         await self._in_flight.drained(drain_timeout_s)
-        if timers is not None:
-            await timers.ended(drain_timeout_s)
-        if self._kernel.background:
-            await draining.ended(self._kernel.background, drain_timeout_s)
+        await beside.closed(self._kernel, drain_timeout_s)
         await self._kernel.bus.drain()
         self._kernel.keeper.stop()
         if self._owned_store:

@@ -42,7 +42,7 @@ WIDE_CLASSES: dict[str, str] = {
 }
 WIDE_CALLS: dict[str, str] = {
     "loopwright.loop.StatefulAgentLoop.*": "the public handle: per-send overrides are keyword parameters with defaults",
-    "loopwright.session_timers.SessionTimers.*": "a part of the public handle: the same",
+    "loopwright.session_access.SessionAccess.*": "a part of the public handle: the same",
     "loopwright.config.*": "configuration is a list of named settings",
     "loopwright.tools.presets.create_default_tool_registry": "a registry is a list of named settings too",
     "loopwright.tools.decorator.tool": "each fact about a tool is a keyword parameter with a default",

@@ -64,6 +64,10 @@ SAYS = {
         "I will look again. | Look at the build. | False\nstill armed: 1\ntimer: delivered\n",
         "I look again: the build is green.",
     ],
+    "workflow": [
+        "[('parts[0]/write', 'completed'), ('parts[1]/write', 'completed'), ('go', 'waiting')]",
+        "True published 46 characters | the model was asked 2 times",
+    ],
     "worker": ["I did it: call the plumber\nI did it: count the sheep\nI did it: water the plants\nruns: 3"],
 }
 

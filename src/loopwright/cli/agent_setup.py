@@ -55,6 +55,10 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
 
     def repeated(self) -> str:
         """The options that another command on the same session needs too, for the lines that say how to go on."""
+        return db_option(self.db) + "".join(f" {shlex.quote(word)}" for word in self.repeated_words())
+
+    def repeated_words(self) -> tuple[str, ...]:
+        """The same without the store, a word each."""
         given: list[str] = []
         if self.base_url:
             given += ["--base-url", self.base_url]
@@ -62,7 +66,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
             given += ["--agent", self.agent]
         if self.allow_bash:
             given.append("--allow-bash")
-        return db_option(self.db) + "".join(f" {shlex.quote(word)}" for word in given)
+        return tuple(given)
 
 
 def model_config(settings: AgentSettings, env: Mapping[str, str]) -> LLMProviderConfig:

@@ -2,7 +2,7 @@
 
 Owns: how commands are called, and that the process ends with their exit code. Must not know: what commands do.
 Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `fork_command.py`, `worker_command.py`, `db_commands.py`, `doctor_command.py`,
-`verify_command.py`, `usage_command.py`.
+`verify_command.py`, `usage_command.py`, `workflow_command.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .standard_streams import unwritten
 from .usage_command import usage
 from .verify_command import verify
 from .worker_command import worker
+from .workflow_command import workflow_app
 
 app = typer.Typer(
     name="loopwright",
@@ -62,6 +63,7 @@ app.command(cls=PlainCommand)(fork)
 app.add_typer(sessions_app, name="sessions")
 app.command(cls=PlainCommand)(usage)
 app.command(cls=PlainCommand)(worker)
+app.add_typer(workflow_app, name="workflow")
 app.add_typer(db_app, name="db")
 app.command(cls=PlainCommand)(doctor)
 app.command(cls=PlainCommand)(verify)

@@ -136,7 +136,7 @@ async def _opened(
 ) -> AsyncGenerator[tuple[StatefulAgentLoop, Accepts | None]]:
     """The loop to serve, and which sessions are for it."""
     if agent_module is not None:
-        loop = await _made_by_host(settings, agent_module)
+        loop = await made_by_host(settings, agent_module)
         try:
             yield loop, None
         finally:
@@ -160,7 +160,8 @@ def _of_this_place(agent: Agent, settings: AgentSettings) -> Accepts:
     return accepts
 
 
-async def _made_by_host(settings: AgentSettings, name: str) -> StatefulAgentLoop:
+async def made_by_host(settings: AgentSettings, name: str) -> StatefulAgentLoop:
+    """The loop that `--agent-module` names. Raises: `ConfigError`, also for settings beside it."""
     given = [field for field in settings.__struct_fields__ if getattr(settings, field) != getattr(_DEFAULTS, field)]
     if given:
         options = ", ".join("--dsn" if field == "db" else f"--{field.replace('_', '-')}" for field in given)

@@ -20,6 +20,7 @@ from .state import State
 if TYPE_CHECKING:
     import hashlib
 
+    from ..model.workflow_spec import WorkflowSpec
     from . import pricing
 else:
     hashlib = Late("hashlib")
@@ -73,6 +74,19 @@ def persona_of(spec: AgentSpec, allowed: tuple[str, ...] | None, tokens_left: in
         run_cost_budget=None if usd is None else pricing.nanodollars(usd),
         timeout_s=spec.timeout_s,
         metadata=dict(spec.metadata),
+    )
+
+
+def run_persona(spec: WorkflowSpec, allowed: tuple[str, ...] | None, tokens_left: int | None) -> Persona:
+    """As what a workflow run answers: its steps may use no more tools and tokens than it."""
+    budget = spec.budget
+    asked = [one for one in (tokens_left, None if budget is None else budget.max_tokens) if one is not None]
+    usd = None if budget is None else budget.max_cost_usd
+    return Persona(
+        name=spec.name,
+        tools=allowed,
+        run_token_budget=max(min(asked), 1) if asked else None,
+        run_cost_budget=None if usd is None else pricing.nanodollars(usd),
     )
 
 

@@ -2,9 +2,8 @@
 
 Owns: `Facts` (all but messages; what a checkpoint stores), `State`, and `apply`, the only place where a record
 changes anything. Must not know: stores, clocks, what to do next (`decide.py`).
-`apply` mutates the given state: the caller owns it. Folding the same records always gives the same state.
-Records of what the model sees beside the conversation (epochs, projections, folds …) are folded in `context_state.py`.
-Read next: `decide.py`.
+`apply` mutates the given state: the caller owns it. Folding the same records always gives the same state. Records that
+not every conversation has are folded elsewhere (`later_steps.py`). Read next: `decide.py`.
 """
 
 # Annotations are values here, not text: msgspec would compile each of them when it reads a checkpoint.
@@ -126,9 +125,8 @@ class OpenCall(Struct):
     answer: Any = None
     answered: bool = False
     waits: CallWaits | None = None
-    """What it waits for outside; None again once that happened."""
     woken: CallWoken | None = None
-    """What happened, for its handler."""
+    """What happened that it waited for; None while it waits, and for a call that never did."""
     result: ToolFinished | None = None
     path: str = ""
     """Of a step of a workflow run."""
@@ -254,8 +252,7 @@ def _created(state: State, record: SessionCreated, at: float) -> None:
 
 def _forked(state: State, record: SessionForked, at: float) -> None:
     """Calls still open were made by the base; their answers follow in the same commit."""
-    state.facts.session_id = record.session_id
-    state.facts.sends = 0
+    state.facts.session_id, state.facts.sends = record.session_id, 0
     state.facts.usage = NO_USAGE
     if state.facts.context is not None:
         state.facts.context.holds.clear()  # the base settles them

@@ -63,7 +63,7 @@ Place: TypeAlias = "int | Results"
 """Where the result of something is: the position of a record, or those of its parts."""
 
 
-class Ended(Struct, frozen=True, gc=False):
+class NodeEnd(Struct, frozen=True, gc=False):
     """How a node ended."""
 
     outcome: StepOutcome
@@ -72,29 +72,29 @@ class Ended(Struct, frozen=True, gc=False):
     """What is around it fails with it, if it does not tolerate that."""
 
 
-class Scope:
+class RunScope:
     """What names mean at one place of the spec: results of nodes, and variables of the iteration."""
 
     __slots__ = ("frame", "index", "names", "parent")
 
     def __init__(
-        self, parent: Scope | None = None, frame: ForeachFrame | LoopFrame | None = None, index: int = 0
+        self, parent: RunScope | None = None, frame: ForeachFrame | LoopFrame | None = None, index: int = 0
     ) -> None:
         self.parent = parent
         self.frame = frame
         self.index = index
-        self.names: dict[str, Ended] = {}
+        self.names: dict[str, NodeEnd] = {}
 
-    def bind(self, name: str, ended: Ended) -> None:
+    def bind(self, name: str, ended: NodeEnd) -> None:
         """Notes how a node ended. In a loop the newest iteration's counts, also for what comes after the loop."""
         scope = self
         while scope.parent is not None and isinstance(scope.frame, LoopFrame):
             scope = scope.parent
         scope.names[name] = ended
 
-    def find(self, name: str) -> Ended | None:
+    def find(self, name: str) -> NodeEnd | None:
         """How the node of this name ended; None when it did not, or not here."""
-        scope: Scope | None = self
+        scope: RunScope | None = self
         while scope is not None:
             if (ended := scope.names.get(name)) is not None:
                 return ended
@@ -103,16 +103,16 @@ class Scope:
 
     def variable(self, name: str) -> tuple[ForeachFrame, int] | None:
         """The foreach whose item this name is, and which one; None when there is no such variable."""
-        scope: Scope | None = self
+        scope: RunScope | None = self
         while scope is not None:
             if isinstance(scope.frame, ForeachFrame) and scope.frame.plan.spec.variable == name:
                 return scope.frame, scope.index
             scope = scope.parent
         return None
 
-    def judged(self) -> Ended | None:
+    def judged(self) -> NodeEnd | None:
         """How the judge of the loop around ended last; None outside of a loop, and in its first iteration."""
-        scope: Scope | None = self
+        scope: RunScope | None = self
         while scope is not None:
             if isinstance(scope.frame, LoopFrame):
                 return scope.frame.judged
@@ -121,7 +121,7 @@ class Scope:
 
     def iteration(self) -> int | None:
         """The index of the innermost iteration; None outside of any."""
-        scope: Scope | None = self
+        scope: RunScope | None = self
         while scope is not None:
             if scope.frame is not None:
                 return scope.index
@@ -132,7 +132,7 @@ class Scope:
 class Around(Protocol):
     """What a frame needs of the machine."""
 
-    def begin(self, plan: PlanNode, parent: Frame, index: int, prefix: str, scope: Scope) -> None:
+    def begin(self, plan: PlanNode, parent: Frame, index: int, prefix: str, scope: RunScope) -> None:
         """Begins a child."""
         ...
 
@@ -144,7 +144,7 @@ class Around(Protocol):
         """The leaf must stop; True when it had not begun, so that nobody has to stop it."""
         ...
 
-    def ended(self, frame: Frame, ended: Ended) -> None:
+    def ended(self, frame: Frame, ended: NodeEnd) -> None:
         """The frame is over; its parent is told later."""
         ...
 
@@ -155,7 +155,7 @@ class Frame:
     __slots__ = ("around", "failed", "index", "live", "parent", "path", "plan", "prefix", "scope", "stopping")
 
     def __init__(
-        self, around: Around, plan: PlanNode, place: tuple[Frame | None, int], prefix: str, scope: Scope
+        self, around: Around, plan: PlanNode, place: tuple[Frame | None, int], prefix: str, scope: RunScope
     ) -> None:
         self.around = around
         self.plan = plan
@@ -173,7 +173,7 @@ class Frame:
         """Goes as far as it can."""
         raise NotImplementedError
 
-    def over(self, index: int, ended: Ended) -> None:
+    def over(self, index: int, ended: NodeEnd) -> None:
         """A child ended."""
         raise NotImplementedError
 
@@ -181,7 +181,7 @@ class Frame:
         """What it asked for was decided."""
         raise NotImplementedError
 
-    def start(self, plan: PlanNode, index: int, prefix: str, scope: Scope) -> None:
+    def start(self, plan: PlanNode, index: int, prefix: str, scope: RunScope) -> None:
         """Begins a child of its own."""
         self.around.begin(plan, self, index, prefix, scope)
 
@@ -206,11 +206,11 @@ class Frame:
         """Ends a frame that is to stop and in which nothing runs."""
         if self.stopping and not self.live:
             if self.failed is None:
-                self.end(Ended("cancelled"))
+                self.end(NodeEnd("cancelled"))
             else:
-                self.end(Ended("failed", self.failed, hurts=True))
+                self.end(NodeEnd("failed", self.failed, hurts=True))
 
-    def end(self, ended: Ended) -> None:
+    def end(self, ended: NodeEnd) -> None:
         """It is over."""
         if self.plan.id is not None:
             self.scope.bind(self.plan.id, ended)
@@ -223,7 +223,7 @@ class Leaf(Frame):
     __slots__ = ("attempt", "begun", "child_id", "not_before", "started_at", "waits")
 
     def __init__(
-        self, around: Around, plan: PlanNode, place: tuple[Frame | None, int], prefix: str, scope: Scope
+        self, around: Around, plan: PlanNode, place: tuple[Frame | None, int], prefix: str, scope: RunScope
     ) -> None:
         super().__init__(around, plan, place, prefix, scope)
         self.attempt = 1
@@ -252,7 +252,7 @@ class Leaf(Frame):
         if not self.stopping:
             self.stopping = True
             if self.around.unwanted(self):
-                self.end(Ended("cancelled"))
+                self.end(NodeEnd("cancelled"))
         return None
 
     def finished(self, outcome: StepOutcome, position: int, at: float, *, for_good: bool) -> None:
@@ -267,12 +267,12 @@ class Leaf(Frame):
                 return self.start(self.plan.fallback, 0, self.prefix, self.scope)
         # A leaf that somebody stopped alone has failed for what is around it.
         hurts = outcome in ("failed", "cancelled") and self.plan.halts
-        return self.end(Ended(outcome, position, hurts))
+        return self.end(NodeEnd(outcome, position, hurts))
 
-    def over(self, index: int, ended: Ended) -> None:
+    def over(self, index: int, ended: NodeEnd) -> None:
         """See `Frame`."""
         self.live.pop(index, None)
-        self.end(Ended(ended.outcome, ended.place, ended.outcome in ("failed", "cancelled") and self.plan.halts))
+        self.end(NodeEnd(ended.outcome, ended.place, ended.outcome in ("failed", "cancelled") and self.plan.halts))
 
 
 class SequenceFrame(Frame):
@@ -284,7 +284,7 @@ class SequenceFrame(Frame):
         """See `Frame`."""
         self.start(self.plan.children[0], 0, self.prefix, self.scope)
 
-    def over(self, index: int, ended: Ended) -> None:
+    def over(self, index: int, ended: NodeEnd) -> None:
         """See `Frame`."""
         self.live.pop(index, None)
         if self.stopping:
@@ -294,7 +294,7 @@ class SequenceFrame(Frame):
         elif index + 1 < len(self.plan.children):
             self.start(self.plan.children[index + 1], index + 1, self.prefix, self.scope)
         else:
-            self.end(Ended(ended.outcome, ended.place))
+            self.end(NodeEnd(ended.outcome, ended.place))
 
 
 class FanFrame(Frame):
@@ -303,7 +303,7 @@ class FanFrame(Frame):
     __slots__ = ("next", "results")
 
     def __init__(
-        self, around: Around, plan: PlanNode, place: tuple[Frame | None, int], prefix: str, scope: Scope
+        self, around: Around, plan: PlanNode, place: tuple[Frame | None, int], prefix: str, scope: RunScope
     ) -> None:
         super().__init__(around, plan, place, prefix, scope)
         self.results = Results(0)
@@ -320,13 +320,13 @@ class FanFrame(Frame):
             self.next += 1
             self.one(self.next - 1)
         if not self.live and self.next == len(self.results):
-            self.end(Ended("completed", self.results))
+            self.end(NodeEnd("completed", self.results))
 
     def one(self, index: int) -> None:
         """Begins one of them."""
         raise NotImplementedError
 
-    def over(self, index: int, ended: Ended) -> None:
+    def over(self, index: int, ended: NodeEnd) -> None:
         """See `Frame`."""
         self.live.pop(index, None)
         self.results.put(index, ended.outcome, ended.place)
@@ -373,7 +373,7 @@ class ForeachFrame(FanFrame):
 
     def one(self, index: int) -> None:
         """See `FanFrame`."""
-        self.start(self.plan.children[0], index, f"{self.path}[{index}]/", Scope(self.scope, self, index))
+        self.start(self.plan.children[0], index, f"{self.path}[{index}]/", RunScope(self.scope, self, index))
 
 
 class BranchFrame(Frame):
@@ -391,10 +391,10 @@ class BranchFrame(Frame):
             return self.fail(position)
         chosen = self.plan.cases.get(value, self.plan.default) if isinstance(value, str) else self.plan.default
         if chosen is None:
-            return self.end(Ended("skipped"))
+            return self.end(NodeEnd("skipped"))
         return self.start(self.plan.children[chosen], chosen, self.prefix, self.scope)
 
-    def over(self, index: int, ended: Ended) -> None:
+    def over(self, index: int, ended: NodeEnd) -> None:
         """See `Frame`."""
         self.live.pop(index, None)
         if self.stopping:
@@ -402,7 +402,7 @@ class BranchFrame(Frame):
         elif ended.hurts:
             self.fail(ended.place)
         else:
-            self.end(Ended(ended.outcome, ended.place))
+            self.end(NodeEnd(ended.outcome, ended.place))
 
 
 class LoopFrame(Frame):
@@ -411,19 +411,19 @@ class LoopFrame(Frame):
     __slots__ = ("iteration", "judged", "newest")
 
     def __init__(
-        self, around: Around, plan: PlanNode, place: tuple[Frame | None, int], prefix: str, scope: Scope
+        self, around: Around, plan: PlanNode, place: tuple[Frame | None, int], prefix: str, scope: RunScope
     ) -> None:
         super().__init__(around, plan, place, prefix, scope)
         self.iteration = 0
-        self.newest = Ended("skipped")
+        self.newest = NodeEnd("skipped")
         """How the body ended last."""
-        self.judged: Ended | None = None
+        self.judged: NodeEnd | None = None
         """How the judge ended last."""
 
     @property
-    def inner(self) -> Scope:
+    def inner(self) -> RunScope:
         """The scope of the iteration."""
-        return Scope(self.scope, self, self.iteration)
+        return RunScope(self.scope, self, self.iteration)
 
     def begin(self) -> None:
         """See `Frame`."""
@@ -433,7 +433,7 @@ class LoopFrame(Frame):
         self.path = f"{self.prefix}{self.plan.name}[{self.iteration}]"
         self.start(self.plan.children[0], 0, f"{self.path}/", self.inner)
 
-    def over(self, index: int, ended: Ended) -> None:
+    def over(self, index: int, ended: NodeEnd) -> None:
         """See `Frame`."""
         self.live.pop(index, None)
         if self.stopping:
@@ -446,7 +446,7 @@ class LoopFrame(Frame):
         else:
             self.newest = ended
             if self.iteration + 1 >= self.plan.iterations:
-                self.end(Ended(ended.outcome, ended.place))
+                self.end(NodeEnd(ended.outcome, ended.place))
             elif self.plan.judge is not None:
                 self.start(self.plan.judge, 1, f"{self.path}/", self.inner)
             else:
@@ -457,7 +457,7 @@ class LoopFrame(Frame):
         if isinstance(value, dict):
             self.fail(position)
         elif value:
-            self.end(Ended(self.newest.outcome, self.newest.place))
+            self.end(NodeEnd(self.newest.outcome, self.newest.place))
         else:
             self.iteration += 1
             self._again()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from .workflow_frames import FRAMES, Ended, FanFrame, Frame, Leaf, Place, Scope
+from .workflow_frames import FRAMES, FanFrame, Frame, Leaf, NodeEnd, Place, RunScope
 
 if TYPE_CHECKING:
     from ..model.workflow_records import StepOutcome, StepWaits
@@ -51,7 +51,7 @@ class WorkflowMachine:
         """Path and position of steps that failed for good, the first `KEPT_ERRORS` of them."""
         self.failures = 0
         """How many did."""
-        self.done: Ended | None = None
+        self.done: NodeEnd | None = None
         """How the run ended; None while it goes on."""
         self.listening = False
         """`news` and `stops` are filled for somebody who empties them."""
@@ -59,8 +59,8 @@ class WorkflowMachine:
         """Paths that were put into `ready`."""
         self.stops: deque[str] = deque()
         """Leaves that must stop."""
-        self.root = Scope()
-        self._told: deque[tuple[Frame, int, Ended]] = deque()
+        self.root = RunScope()
+        self._told: deque[tuple[Frame, int, NodeEnd]] = deque()
         self.begin(plan, None, 0, "", self.root)
         self._settle()
 
@@ -114,7 +114,7 @@ class WorkflowMachine:
             return f"step {path!r} is at attempt {frame.attempt}, not {attempt}"
         return None
 
-    def begin(self, plan: PlanNode, parent: Frame | None, index: int, prefix: str, scope: Scope) -> None:
+    def begin(self, plan: PlanNode, parent: Frame | None, index: int, prefix: str, scope: RunScope) -> None:
         """For frames: begins a node."""
         frame = FRAMES[plan.kind](self, plan, (parent, index), prefix, scope)
         if parent is not None:
@@ -135,7 +135,7 @@ class WorkflowMachine:
             self.stops.append(frame.path)
         return False
 
-    def ended(self, frame: Frame, ended: Ended) -> None:
+    def ended(self, frame: Frame, ended: NodeEnd) -> None:
         """For frames: this one is over. Its parent hears of it when the frame is done with itself, so nothing nests."""
         if self.ready.get(frame.path) is frame:
             del self.ready[frame.path]
@@ -178,7 +178,7 @@ def _shown(frame: Frame) -> tuple[Any, ...]:
     return frame.stopping, step, tuple(map(str, around))
 
 
-def _ended(ended: Ended) -> tuple[Any, ...]:
+def _ended(ended: NodeEnd) -> tuple[Any, ...]:
     return ended.outcome, _place(ended.place), ended.hurts
 
 

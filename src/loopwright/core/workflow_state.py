@@ -37,7 +37,7 @@ ASK = "approve"
 _STEP_OUTCOMES: dict[str, StepOutcome] = {"finished": "completed", "answered": "completed", "aborted": "cancelled"}
 """What the status of a tool step comes to; every other is a failure."""
 
-_FOR_GOOD = frozenset({"uncertain", "refused", "invalid"})
+FOR_GOOD = frozenset({"uncertain", "refused", "invalid"})
 """What another attempt would not make better, or must not be made of: a `once` call may have had its effect."""
 
 NOT_AGAIN = frozenset({"workflow.rendered_too_large", "workflow.too_many_leaves", "spawn.refused"})
@@ -68,7 +68,7 @@ class WorkflowState:
         """A tool step or a question ended."""
         call = self.calls.pop(record.call_id)
         outcome = _STEP_OUTCOMES.get(record.status, "failed")
-        self.machine.finished(call.path, outcome, state.position, at, for_good=record.status in _FOR_GOOD)
+        self.machine.finished(call.path, outcome, state.position, at, for_good=record.status in FOR_GOOD)
 
     def waiting(self) -> list[StepWaits]:
         """Of every step that waits outside: what it waits for."""

@@ -101,12 +101,16 @@ class Admission:
 
         return await self._begin_and_run(session_id, options, begin)
 
-    async def resume(self, session_id: str, options: SendOptions) -> StatefulResult:
-        """Continues the open send, or runs once more without new input when none is open."""
+    async def resume(
+        self, session_id: str, options: SendOptions, *, taken: Callable[[Turn], None] | None = None
+    ) -> StatefulResult:
+        """Continues the open send, or runs once more without new input when none is open. `taken`: see `recover`."""
 
         async def begin(turn: Turn) -> Begun:
             await self._load(turn, fresh=True)  # it may have been another process's
             if (begun := await self._left_behind(turn, "resume")) is not None:
+                if taken is not None and turn.journal.lease is not None:
+                    taken(turn)
                 return begun
             if turn.journal.state.workflow is not None:
                 return results.result_of(turn.journal.state)  # a run has one send
@@ -135,7 +139,8 @@ class Admission:
         async with self._turn(session_id) as actor:
             begun = await self._admitted(actor, AS_SET, begin, wait_s=wait_s)
             result = None if begun is None else await ended(begun)
-            await self._parent_goes_on(actor)
+            if actor.state is not None and actor.state.facts.family is not None:
+                await child_entry.after_run(self.kernel, actor.state)
             return result
 
     async def run_child(self, session_id: str, parent: RunContext) -> StatefulResult | None:
@@ -148,16 +153,14 @@ class Admission:
             await self._load(turn)
             state = turn.journal.state
             turn.journal.awaited = True
-            if state.active is not None:
-                begun = await self._left_behind(turn, "its parent goes on")
-                assert begun is not None
-            elif state.facts.send is not None:
+            if state.active is None and state.facts.send is not None:
                 if turn.journal.inbox_waiting and any(i.kind == "message" for i in await turn.journal.waiting()):
-                    begun = await self._from_inbox(turn)  # something was said to it since
+                    begun: Begun | None = await self._from_inbox(turn)  # something was said to it since
                 else:
                     return results.result_of(state)
             else:
-                begun = await self._open(turn, child_entry.first_input(state))
+                begun = await self._left_behind(turn, "its parent goes on")
+            assert begun is not None
             return child_entry.beside_parent(turn, parent, begun)
 
         async with self._turn(session_id) as actor:
@@ -165,13 +168,6 @@ class Admission:
                 return await ended(await self._admitted(actor, AS_SET, begin, wait_s=0.0))
             except SessionBusyError:
                 return None
-
-    async def _parent_goes_on(self, actor: Actor) -> None:
-        """After a run of a child that nobody waited for right here: its parent may go on."""
-        state = actor.state
-        if state is not None and state.facts.family is not None:
-            child_entry.announce(self.kernel, state)
-            await child_entry.parent_goes_on(self.kernel, state)
 
     async def _left_behind(self, turn: Turn, reason: str) -> Begun | None:
         """An open send or waiting messages, to go on with; stops that came after what they were meant for are taken away."""
@@ -181,8 +177,10 @@ class Admission:
                 return await turn.take_over(reason)
             begun = await wakes.wake(turn)
             return begun or results.result_of(turn.journal.state)
-        if state.workflow is not None and state.facts.send is None:
-            return await self._open(turn, [])  # a run begins with what it was made with
+        if state.facts.send is None and (state.workflow is not None or state.facts.family is not None):
+            first = child_entry.first_input(state)
+            if first or state.workflow is not None:  # it begins with what it was made with
+                return await self._open(turn, first)
         items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
         if any(item.kind not in _QUIET for item in items):
             if state.facts.family is not None and child_entry.stopped_before_it_began(state, items):
@@ -286,7 +284,8 @@ class Admission:
             result = await ended(begun)
             if result.status in _UNHEARD and actor.inbox_seq > actor.inbox_seen:
                 await self._run_unheard(actor)
-            await self._parent_goes_on(actor)
+            if actor.state is not None and actor.state.facts.family is not None:
+                await child_entry.after_run(self.kernel, actor.state)
             return result
 
     async def _run_unheard(self, actor: Actor) -> None:

@@ -21,7 +21,7 @@ _TRIES = 20
 
 
 async def schedule(kernel: Kernel, session_id: str, wish: TimerWish) -> Timer:
-    """See `SessionTimers.schedule_timer`."""
+    """See `SessionAccess.schedule_timer`."""
     check_known((await kernel.store.lookup(session_id)).head, kernel.config.agent_name)
     due_at, body = timer_rules.armed_by(wish, kernel.ambient.now(), timer_rules.FOR_HOSTS, timers.CRON)
     timer_id = wish.timer_id or kernel.ambient.new_id("timer")
@@ -33,13 +33,13 @@ async def schedule(kernel: Kernel, session_id: str, wish: TimerWish) -> Timer:
 
 
 async def armed_timers(kernel: Kernel, session_id: str) -> list[Timer]:
-    """See `SessionTimers.list_timers`."""
+    """See `SessionAccess.list_timers`."""
     found = [shown(stored) for stored in await kernel.store.timers(session_id)]
     return sorted(found, key=lambda timer: (timer.due_at, timer.id))
 
 
 async def cancel(kernel: Kernel, session_id: str, timer_id: str) -> bool:
-    """See `SessionTimers.cancel_timer`."""
+    """See `SessionAccess.cancel_timer`."""
     for _ in range(_TRIES):
         of_id = [stored for stored in await kernel.store.timers(session_id) if stored.timer_id == timer_id]
         if not of_id or shown(of_id[0]).kind == "wake":

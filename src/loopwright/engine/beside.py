@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..model.errors import LoopwrightError, RetryLaterError, SessionLeftError
+from . import draining
 from .actor import outside_of_turns
 from .kernel import Kernel
 
@@ -50,8 +51,18 @@ async def _run(kernel: Kernel, session_id: str) -> None:
         kernel.left_on_close.pop(session_id, None)
 
 
-def leave_all(kernel: Kernel) -> None:
-    """The loop closes: what runs beside is left in the middle, its leases given back."""
+def closing(kernel: Kernel) -> None:
+    """The loop closes: nothing begins beside it any more, and what runs there is left in the middle, its leases given back."""
     kernel.closing = True
+    if kernel.timer_service is not None:
+        kernel.timer_service.close()
     for turn in list(kernel.left_on_close.values()):
         turn.leave(LEAVING)
+
+
+async def closed(kernel: Kernel, timeout_s: float) -> None:
+    """Waits until nothing runs beside the loop any more; what does after `timeout_s` is cancelled."""
+    if kernel.timer_service is not None:
+        await kernel.timer_service.ended(timeout_s)
+    if kernel.background:
+        await draining.ended(kernel.background, timeout_s)

@@ -90,6 +90,12 @@ def _stop(turn: Turn, parent: Journal, reason: str) -> None:
         turn.token.cancel(reason)
 
 
+async def after_run(kernel: Kernel, state: State) -> None:
+    """After a run of a session with a family that nobody waited for right here."""
+    announce(kernel, state)
+    await parent_goes_on(kernel, state)
+
+
 async def parent_goes_on(kernel: Kernel, state: State) -> None:
     """After a child ended or waits without its parent waiting for it right here: the parent hears of it, or is run beside."""
     family = state.facts.family

@@ -8,7 +8,9 @@ Loaded by the first call that asks for it. Read next: `../core/spawning.py`, `ad
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ..core import spawning
 from ..core.result import StatefulResult
@@ -33,12 +35,17 @@ from .kernel import Kernel
 from .running import RunContext, without_bytes
 
 if TYPE_CHECKING:
+    from ..model import workflow_records
     from ..model.agent_spec import AgentSpec
     from ..model.workflow_records import WorkflowStarted
-    from . import answers, child_limits
+    from ..model.workflow_spec import WorkflowSpec
+    from . import answers, call_workflows, child_limits
+    from .call_workflows import CallWorkflows
     from .child_limits import ChildLimit
 else:
+    workflow_records = Late("loopwright.model.workflow_records")
     answers = Late("loopwright.engine.answers")
+    call_workflows = Late("loopwright.engine.call_workflows")
     child_limits = Late("loopwright.engine.child_limits")
 
 ENDED = frozenset({"completed", "cancelled", "hit_round_limit", "budget_exceeded", "degraded", "failed"})
@@ -77,13 +84,29 @@ class CallChildren:
         run_beside(self._run.kernel, child_id)
         return child_id
 
+    @property
+    def workflows(self) -> CallWorkflows:
+        """Workflow runs of this session."""
+        return call_workflows.CallWorkflows(self._run, self)
+
+    async def run_workflow(self, spec: WorkflowSpec, given: Any) -> ChildResult:
+        """Runs a workflow that was checked, as a child, to its end."""
+        self._check_waiting("run")
+        return await self._ended_child(await self._made_run(spec, given, awaited=True), spec.name, "linked")
+
+    async def start_workflow(self, spec: WorkflowSpec, given: Any) -> str:
+        """Starts a workflow that was checked beside everything else; its end is said to this session, once."""
+        run_id = await self._made_run(spec, given, awaited=False)
+        run_beside(self._run.kernel, run_id)
+        return run_id
+
     async def wait(self, child_id: str) -> ChildResult:
         """Waits for a child in the background."""
         self._check_waiting("wait")
         head = await self._mine(child_id)
         result = await self._ended_child(child_id, head.title, "linked")
         reports = await self._reports_of(child_id)
-        if not reports and child_id in self._known():
+        if not reports and child_id in self._started():
             self._completed(child_id, result)
         self._reports += reports
         return result
@@ -126,7 +149,7 @@ class CallChildren:
 
     def riders(self) -> tuple[Sequence[Record], tuple[Op, ...]]:
         """What goes into the commit of the call's result."""
-        known = self._known()
+        known = self._started()
         # A child in the background may have been heard of before: what it used is counted once.
         ended: list[Record] = [one for child_id, one in self._ended.items() if child_id in known]
         if self._handed is not None:
@@ -176,7 +199,7 @@ class CallChildren:
         self._run.reported = others | frozenset(ids)
         return [item_id for item_id in ids if item_id not in others]
 
-    def _known(self) -> Mapping[str, ChildStarted]:
+    def _started(self) -> Mapping[str, ChildStarted]:
         """Children whose end was not heard of."""
         family = self._run.state.facts.family
         return {} if family is None else family.children
@@ -188,19 +211,10 @@ class CallChildren:
         """The id of the call's next child, which is made unless it is there from an earlier run of the handler."""
         run = self._run
         child_id = spawning.child_id_of(self._key, self._ordinal())
-        family = run.state.facts.family
-        if (family is not None and child_id in family.children) or await _exists(run.kernel, child_id):
+        if await self._known(child_id):
             return child_id
         config = run.kernel.config
         user = await without_bytes(run.kernel, child_id, user_message(task, config.max_message_bytes))
-        why = spawning.refusal(
-            run.state,
-            max_depth=config.max_spawn_depth,
-            max_children=config.max_children_per_send,
-            under_way=len([one for one in run.spawning if one not in self._known()]),
-        )
-        if why is not None:
-            raise SpawnRefusedError(run.session_id, why)
         account = spawning.account_of(run.state)
         record = ChildStarted(
             call_id=self._call_id,
@@ -225,6 +239,61 @@ class CallChildren:
             new.remember(run.kernel)
         run.emit(AgentEventType.SUBAGENT_STARTED, child_id, spec.name, spawned.depth, awaited)
         return child_id
+
+    async def _made_run(self, spec: WorkflowSpec, given: Any, *, awaited: bool) -> str:
+        """The same for a workflow run; one in the background goes on without its parent, and is claimable at once."""
+        run = self._run
+        lifecycle: Lifecycle = "linked" if awaited else "detached"
+        run_id = spawning.child_id_of(self._key, self._ordinal())
+        if await self._known(run_id):
+            return run_id
+        state, family = run.state, run.state.facts.family
+        mine = None if family is None else family.spawned
+        account = spawning.account_of(state)
+        left = spawning.tokens_left(state) if awaited else None
+        spawned = SessionSpawned(
+            persona=spawning.run_persona(spec, run.send.start.tools, left),
+            parent_id=run.session_id,
+            root_id=run.session_id if mine is None else mine.root_id,
+            depth=spawning.depth_of(state) + 1,
+            agents=(*run.agents, spec.name),
+            by=self._call_id,
+            awaited=awaited,
+            lifecycle=lifecycle,
+            accounts=spawning.accounts_for(family, account) if awaited else (),
+        )
+        begun = workflow_records.WorkflowStarted(spec=msgspec.to_builtins(spec), input=given, detached=not awaited)
+        new = new_child(run, run_id, spawned, begun)
+        record = ChildStarted(
+            call_id=self._call_id,
+            child_id=run_id,
+            name=spec.name,
+            lifecycle=lifecycle,
+            awaited=awaited,
+            account=account if awaited else None,
+        )
+        session = new.session if awaited else msgspec.structs.replace(new.session, status="running")
+        await run.journal.append([record], (CreateSession(session),))
+        if awaited:
+            new.remember(run.kernel)
+        run.emit(AgentEventType.SUBAGENT_STARTED, run_id, spec.name, spawned.depth, awaited)
+        return run_id
+
+    async def _known(self, child_id: str) -> bool:
+        """True for a child that is there already. Raises `SpawnRefusedError` when another one must not be made."""
+        run, config = self._run, self._run.kernel.config
+        family = run.state.facts.family
+        if (family is not None and child_id in family.children) or await _exists(run.kernel, child_id):
+            return True
+        why = spawning.refusal(
+            run.state,
+            max_depth=config.max_spawn_depth,
+            max_children=config.max_children_per_send,
+            under_way=len([one for one in run.spawning if one not in self._started()]),
+        )
+        if why is not None:
+            raise SpawnRefusedError(run.session_id, why)
+        return False
 
     async def _ended_child(
         self, child_id: str, name: str, lifecycle: str, limit: ChildLimit | None = None

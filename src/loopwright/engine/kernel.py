@@ -28,6 +28,7 @@ from .keeper import LeaseKeeper
 if TYPE_CHECKING:
     from ..core.calibration import Learned
     from ..model import events
+    from ..ports.executor import Executor
     from ..ports.fold import FoldStrategy
     from ..ports.prices import Prices
     from ..ports.store_admin import SessionStore
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from .turn import Turn
 else:
     events = Late("loopwright.model.events")
-    Admission = Turn = ContextParts = FoldStrategy = Learned = Any
+    Admission = Executor = Turn = ContextParts = FoldStrategy = Learned = Any
     ModelChain = Prices = TimerService = TokenCounter = Any
 
 
@@ -74,6 +75,8 @@ class Kernel(Struct, kw_only=True):
     """The model that answered last, by the identity of a service that does not say beforehand whom it asks."""
     admission: Admission | None = None
     """The entrances of this loop; a run needs them for its children."""
+    executor: Executor | None = None
+    """Where agents of workflows run; None: in this process."""
     left_on_close: dict[str, Turn] = msgspec.field(default_factory=lambda: {})
     """Runs beside those that somebody waits for, by session."""
     background: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])

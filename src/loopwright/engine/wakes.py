@@ -23,7 +23,7 @@ from ..model.records import Outcome, Record
 from ..model.timer_spec import TimerBody
 from ..model.usage import NO_USAGE, Usage
 from ..model.wake_bodies import Signal, Wake
-from ..ports.store import DropTimer, InboxItem, Op, PutItem, TakeItems
+from ..ports.store import WAKING_KINDS, DropTimer, InboxItem, Op, PutItem, TakeItems
 from . import children, inspection
 from .journal import Journal
 from .kernel import Kernel
@@ -37,7 +37,7 @@ else:
     workflow_state = Late("loopwright.core.workflow_state")
     workflow_stops = Late("loopwright.engine.workflow_stops")
 
-WAKING = frozenset({"wake", "signal", "stop"})
+WAKING = frozenset(WAKING_KINDS)
 """Kinds of items that a session which waits is woken by; stores answer it as claimable then."""
 
 

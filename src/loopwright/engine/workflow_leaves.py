@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..core import spawning
 from ..core.calls import idempotency_key
-from ..core.pricing import nanodollars
+from ..core.result import StatefulResult
 from ..core.workflow_conditions import holds, references_of_condition
 from ..core.workflow_frames import Leaf
 from ..core.workflow_state import ASK, WorkflowState, beginning, call_id_of, timed_out
@@ -39,8 +39,9 @@ from ..model.records import Interaction, QuestionAsked, Record
 from ..model.workflow_records import StepFinished, StepOutcome, StepStarted, StepWaits, WorkflowStarted
 from ..model.workflow_spec import MAX_LEAVES, VERDICT_SCHEMA, AgentNode, ApproveNode, Judge, ToolNode, WaitNode
 from ..ports.cancellation import CancellationToken
+from ..ports.executor import LeafRef
 from ..ports.store import CreateSession, DropSession, DropTimer, Op, PutTimer
-from . import wakes, workflow_stops
+from . import placing, wakes, workflow_stops
 from .arguments import user_message
 from .children import ENDED, NewChild, new_child
 from .running import RunContext
@@ -51,16 +52,19 @@ from .workflow_values import RunValues
 LOST: Final = (StoreError, RetryLaterError, SessionGoneError)
 """What ends a run where it is, instead of a step."""
 
+LONGEST_PATH: Final = 300
+"""Characters at the end of a step's path that an executor is told, to find its place in a log."""
+
 HALTED: Final = "a step beside it failed"
 
 
-class Told(Struct):
+class LeafNews(Struct):
     """Records of one leaf for the next commit."""
 
     path: str
     records: list[Record]
     ops: tuple[Op, ...] = ()
-    work: Callable[[], Awaitable[Told | None]] | None = None
+    work: Callable[[], Awaitable[LeafNews | None]] | None = None
     """What is done when they are stored."""
     new: NewChild | None = None
     ends: bool = False
@@ -87,12 +91,12 @@ class Leaves:
         assert run is not None
         return run
 
-    async def begin(self, leaf: Leaf) -> Told:
+    async def begin(self, leaf: Leaf) -> LeafNews:
         """What begins a leaf: its start, or its end where it is skipped or cannot start."""
         try:
             if not await self._wanted(leaf):
                 skipped = StepFinished(path=leaf.path, attempt=leaf.attempt, outcome="skipped")
-                return Told(leaf.path, [skipped])
+                return LeafNews(leaf.path, [skipped])
             most = self.run.spec.max_leaves or MAX_LEAVES
             if leaf.attempt == 1 and self.run.machine.begun >= most:
                 raise TooManyLeavesError(self.context.session_id, most)
@@ -100,9 +104,9 @@ class Leaves:
         except LOST:
             raise
         except (LoopwrightError, TypeError, ValueError) as error:
-            return Told(leaf.path, [self.failure(leaf, error)], ends=True)
+            return LeafNews(leaf.path, [self.failure(leaf, error)], ends=True)
 
-    def again(self, leaf: Leaf) -> Told | None:
+    def again(self, leaf: Leaf) -> LeafNews | None:
         """What goes on with a leaf that began earlier; None for one that waits for somebody outside."""
         call_id = call_id_of(leaf.path, leaf.attempt)
         call = self.run.calls.get(call_id)
@@ -110,17 +114,17 @@ class Leaves:
             return None
         match leaf.plan.spec:
             case ToolNode():
-                return Told(leaf.path, [], work=lambda: self._tool(leaf, None))
+                return LeafNews(leaf.path, [], work=lambda: self._tool(leaf, None))
             case ApproveNode() | WaitNode():
                 return None
             case _:
                 assert leaf.child_id is not None
-                return Told(leaf.path, [], work=lambda: self._child(leaf))
+                return LeafNews(leaf.path, [], work=lambda: self._child(leaf))
 
-    def stopped(self, leaf: Leaf, reason: str) -> Told:
+    def stopped(self, leaf: Leaf, reason: str) -> LeafNews:
         """The end of a leaf that waits outside and must stop; one with an open call is answered instead."""
         end, ops = workflow_stops.stopped(self.context.state, leaf, reason, self.kernel.ambient.now())
-        return Told(leaf.path, [end], ops, gone=leaf.child_id)
+        return LeafNews(leaf.path, [end], ops, gone=leaf.child_id)
 
     def failure(self, leaf: Leaf, error: Exception) -> StepFinished:
         """The end of an attempt by an error of ours."""
@@ -151,7 +155,7 @@ class Leaves:
 
     # --- beginnings -------------------------------------------------------------------------------------------------
 
-    async def _begun(self, leaf: Leaf) -> Told:
+    async def _begun(self, leaf: Leaf) -> LeafNews:
         spec = leaf.plan.spec
         match spec:
             case AgentNode():
@@ -166,7 +170,7 @@ class Leaves:
             case ToolNode():
                 arguments = encode(await self._value(spec.arguments, leaf)).decode()
                 started = StepStarted(path=leaf.path, attempt=leaf.attempt)
-                return Told(leaf.path, [started], work=lambda: self._tool(leaf, arguments))
+                return LeafNews(leaf.path, [started], work=lambda: self._tool(leaf, arguments))
             case ApproveNode():
                 return await self._ask(leaf, spec)
             case WaitNode():
@@ -182,7 +186,7 @@ class Leaves:
         value = await self.values.output(loop.plan.name, loop.newest)
         return text_of(str(value) if isinstance(value, NoOutput) else value)
 
-    def _agent(self, leaf: Leaf, spec: AgentSpec, schema: dict[str, Any] | None, text: str) -> Told:
+    def _agent(self, leaf: Leaf, spec: AgentSpec, schema: dict[str, Any] | None, text: str) -> LeafNews:
         spec = self._asked(leaf, spec, schema)
         state, send = self.context.state, self.context.send
         persona = spawning.persona_of(spec, send.start.tools, spawning.tokens_left(state))
@@ -198,19 +202,11 @@ class Leaves:
             self._specs[key] = msgspec.structs.replace(spec, output_schema=schema)
         return self._specs[key]
 
-    async def _workflow(self, leaf: Leaf) -> Told:
+    async def _workflow(self, leaf: Leaf) -> LeafNews:
         spec = leaf.plan.spec.workflow
-        state, send, budget = self.context.state, self.context.send, spec.budget
         given = await self._value(leaf.plan.spec.input, leaf)
-        left = spawning.tokens_left(state)
-        asked = [one for one in (left, None if budget is None else budget.max_tokens) if one is not None]
-        usd = None if budget is None else budget.max_cost_usd
-        persona = Persona(
-            name=spec.name,
-            tools=send.start.tools,
-            run_token_budget=max(min(asked), 1) if asked else None,
-            run_cost_budget=None if usd is None else nanodollars(usd),
-        )
+        left = spawning.tokens_left(self.context.state)
+        persona = spawning.run_persona(spec, self.context.send.start.tools, left)
         begun = WorkflowStarted(spec=msgspec.to_builtins(spec), input=given)
         return self._made(leaf, persona, SubagentLifecycle.LINKED, None, begun)
 
@@ -221,7 +217,7 @@ class Leaves:
         lifecycle: SubagentLifecycle,
         first: UserMessage | None,
         begun: WorkflowStarted | None,
-    ) -> Told:
+    ) -> LeafNews:
         """The start of a leaf that is a session of its own, made in the same commit."""
         run, state = self.context, self.context.state
         depth, most = spawning.depth_of(state), self.kernel.config.max_spawn_depth
@@ -246,7 +242,7 @@ class Leaves:
         )
         new = new_child(run, child_id, spawned, begun)
         started = StepStarted(path=leaf.path, attempt=leaf.attempt, child_id=child_id)
-        return Told(leaf.path, [started], (CreateSession(new.session),), work=lambda: self._child(leaf), new=new)
+        return LeafNews(leaf.path, [started], (CreateSession(new.session),), work=lambda: self._child(leaf), new=new)
 
     def _account(self) -> SharedAccount | None:
         """What the run shares with its children: all that it may spend, since nothing of it is spent but by them."""
@@ -255,7 +251,7 @@ class Leaves:
             return None
         return SharedAccount(f"send:{self.context.session_id}:{start.index}", start.run_cost_budget)
 
-    async def _ask(self, leaf: Leaf, spec: ApproveNode) -> Told:
+    async def _ask(self, leaf: Leaf, spec: ApproveNode) -> LeafNews:
         call_id = call_id_of(leaf.path, leaf.attempt)
         key = idempotency_key(self.context.session_id, self.run.position, 0, call_id)
         question = Interaction(
@@ -269,9 +265,9 @@ class Leaves:
         )
         started = StepStarted(path=leaf.path, attempt=leaf.attempt)
         until = None if spec.timeout_s is None else self.kernel.ambient.now() + spec.timeout_s
-        return Told(leaf.path, [started, QuestionAsked(question)], self._timer(leaf, until))
+        return LeafNews(leaf.path, [started, QuestionAsked(question)], self._timer(leaf, until))
 
-    async def _wait(self, leaf: Leaf, spec: WaitNode) -> Told:
+    async def _wait(self, leaf: Leaf, spec: WaitNode) -> LeafNews:
         now = self.kernel.ambient.now()
         until = now + spec.timeout_s if spec.timeout_s is not None else None
         if spec.seconds is not None:
@@ -282,7 +278,7 @@ class Leaves:
         waits = StepWaits(path=leaf.path, on=on, until=until, signal=spec.signal)
         records = beginning(self.context.state, leaf, waits)
         ops = self._timer(leaf, until) if records[0] is waits else ()
-        return Told(leaf.path, [StepStarted(path=leaf.path, attempt=leaf.attempt), *records], ops)
+        return LeafNews(leaf.path, [StepStarted(path=leaf.path, attempt=leaf.attempt), *records], ops)
 
     def _timer(self, leaf: Leaf, until: float | None) -> tuple[Op, ...]:
         if until is None:
@@ -292,7 +288,7 @@ class Leaves:
 
     # --- work and ends ----------------------------------------------------------------------------------------------
 
-    async def _tool(self, leaf: Leaf, arguments: str | None) -> Told | None:
+    async def _tool(self, leaf: Leaf, arguments: str | None) -> LeafNews | None:
         """Runs a tool; its own records come through the line of the run, so there is nothing to tell at its end."""
         call = self.run.calls[call_id_of(leaf.path, leaf.attempt)]
         if arguments is None:
@@ -312,7 +308,25 @@ class Leaves:
                 await one.answer("failed", f"{call.call.name} has no handler here; a step needs one")
         return None
 
-    async def _child(self, leaf: Leaf) -> Told:
+    async def _run_child(self, leaf: Leaf, own: RunContext) -> StatefulResult | None:
+        """An agent where the loop's executor runs it, everything else here."""
+        kernel, child_id = self.kernel, leaf.child_id
+        assert child_id is not None
+        if kernel.executor is not None and isinstance(leaf.plan.spec, AgentNode | Judge):
+            left_s = None if leaf.deadline is None else max(leaf.deadline - kernel.ambient.now(), 0.001)
+            ref = LeafRef(
+                session_id=child_id,
+                agent_name=kernel.config.agent_name,
+                run_id=self.context.session_id,
+                path=leaf.path[-LONGEST_PATH:],
+                attempt=leaf.attempt,
+                timeout_s=left_s,
+            )
+            return await placing.run_placed(kernel.executor, ref, own)
+        assert kernel.admission is not None
+        return await kernel.admission.run_child(child_id, own)
+
+    async def _child(self, leaf: Leaf) -> LeafNews:
         """Runs a child and tells how it ended, or that it waits."""
         assert leaf.child_id is not None
         child_id, kernel = leaf.child_id, self.kernel
@@ -321,7 +335,7 @@ class Leaves:
             deadline = _Deadline(own.token, leaf, kernel.ambient.now())
             deadline.begin(kernel.deadlines)
             try:
-                result = await kernel.admission.run_child(child_id, own)
+                result = await self._run_child(leaf, own)
             finally:
                 kernel.deadlines.discard(deadline)
         if result is None or result.status not in ENDED:
@@ -329,7 +343,7 @@ class Leaves:
             waits = StepWaits(
                 path=leaf.path, on="child", child_id=child_id, interactions=questions, until=leaf.deadline
             )
-            return Told(leaf.path, [waits], self._timer(leaf, leaf.deadline))
+            return LeafNews(leaf.path, [waits], self._timer(leaf, leaf.deadline))
         if deadline.over:
             end = msgspec.structs.replace(timed_out(leaf, child_id), child_usage=result.usage)
         else:
@@ -351,12 +365,12 @@ class Leaves:
         ops: tuple[Op, ...] = () if leaf.deadline is None else (DropTimer(workflow_stops.timer_of(leaf)),)
         if workflow_stops.lifecycle_of(leaf) is SubagentLifecycle.EPHEMERAL:
             ops = (*ops, DropSession(child_id))
-        return Told(leaf.path, [end], ops, gone=child_id)
+        return LeafNews(leaf.path, [end], ops, gone=child_id)
 
-    def expired(self, leaf: Leaf) -> Told:
+    def expired(self, leaf: Leaf) -> LeafNews:
         """The end of a leaf whose time is over while it waits for its child."""
         ops = workflow_stops.stopped_child(self.context.state, leaf, self.kernel.ambient.now())
-        return Told(leaf.path, [timed_out(leaf, leaf.child_id)], ops, gone=leaf.child_id)
+        return LeafNews(leaf.path, [timed_out(leaf, leaf.child_id)], ops, gone=leaf.child_id)
 
 
 _OUTCOMES: Final[dict[str, StepOutcome]] = {"completed": "completed", "cancelled": "cancelled"}

@@ -26,7 +26,7 @@ else:
     taking_back = Late("loopwright.engine.taking_back")
 
 
-class Wanted(Struct):
+class LineEntry(Struct):
     """Records of one tool step, and who waits for them."""
 
     records: Sequence[Record]
@@ -44,7 +44,7 @@ class WorkflowLine(CommitLine):
     def __init__(self, journal: Journal, event: asyncio.Event) -> None:
         super().__init__(journal)
         self._event = event
-        self._wanted: list[Wanted] = []
+        self._wanted: list[LineEntry] = []
         self._over = False
 
     async def append(self, records: Sequence[Record], ops: tuple[Op, ...] = ()) -> None:
@@ -57,7 +57,7 @@ class WorkflowLine(CommitLine):
 
     async def _stand(self, records: Sequence[Record], ops: tuple[Op, ...], *, by_itself: bool) -> None:
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._wanted.append(Wanted(records, ops, place, by_itself))
+        self._wanted.append(LineEntry(records, ops, place, by_itself))
         self._event.set()
         if self._over:
             await self.rest()
@@ -65,24 +65,24 @@ class WorkflowLine(CommitLine):
         if cancelled is not None:
             raise cancelled
 
-    def next_alone(self) -> Wanted | None:
+    def next_alone(self) -> LineEntry | None:
         """The first that is written by itself."""
         return self._next(by_itself=True)
 
-    def together(self) -> list[Wanted]:
+    def together(self) -> list[LineEntry]:
         """Everything else that waits."""
-        found: list[Wanted] = []
+        found: list[LineEntry] = []
         while (one := self._next(by_itself=False)) is not None:
             found.append(one)
         return found
 
-    def _next(self, *, by_itself: bool) -> Wanted | None:
+    def _next(self, *, by_itself: bool) -> LineEntry | None:
         for place, one in enumerate(self._wanted):
             if one.by_itself is by_itself:
                 return self._wanted.pop(place)
         return None
 
-    async def write(self, wanted: Wanted) -> None:
+    async def write(self, wanted: LineEntry) -> None:
         """Writes one by itself; what its work raises is for who waits, and the run goes on."""
         try:
             await self._journal.commit(wanted.records, sync=wanted.by_itself and not wanted.ops, ops=wanted.ops)
@@ -109,7 +109,7 @@ class WorkflowLine(CommitLine):
                 self._in_flight = False
 
 
-def told(waiting: Sequence[Wanted], error: BaseException | None = None) -> None:
+def told(waiting: Sequence[LineEntry], error: BaseException | None = None) -> None:
     """Says to who waits that it is stored, or why not."""
     for one in waiting:
         if not one.place.done():

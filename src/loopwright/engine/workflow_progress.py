@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 from msgspec import Struct
 
 from ..core import result as results
-from ..core.state import State
+from ..core.state import State, apply
 from ..core.workflow_templates import NoOutput, text_of
 from ..model.codec import decode_record
 from ..model.family_errors import WorkflowRunError
@@ -20,8 +20,8 @@ from ..model.messages import content_text
 from ..model.records import Interaction, Outcome, QuestionAnswered, QuestionAsked, Record, ToolFinished
 from ..model.usage import NO_USAGE, Usage
 from ..model.workflow_records import NodeDecided, StepFinished, StepStarted, StepWaits, StepWoken
+from ..ports.ambient import breathe
 from ..ports.store import Head, Status, Store
-from .inspection import read_state
 from .kernel import Kernel
 from .workflow_values import RunValues
 
@@ -170,6 +170,17 @@ async def records_of(store: Store, session_id: str) -> AsyncIterator[tuple[int, 
         after = page[-1].position + 1
 
 
+async def state_of_run(store: Store, session_id: str) -> State:
+    """The state of a run, read in pages: a long journal is never held as a whole."""
+    state, after = State(), 0
+    while page := await store.read(session_id, after=after, limit=PAGE):
+        for row in page:
+            apply(state, decode_record(row.kind, row.version, row.body), row.at)
+        after = page[-1].position + 1
+        await breathe()
+    return state
+
+
 def _end(record: StepFinished | ToolFinished) -> tuple[str, StepStatus]:
     if isinstance(record, StepFinished):
         return record.path, record.outcome
@@ -239,7 +250,7 @@ async def info_of(kernel: Kernel, head: Head, *, steps: bool = True) -> RunInfo:
         counts[step.status] = counts.get(step.status, 0) + 1
     status: Status | Outcome = head.status
     questions: tuple[Interaction, ...] = ()
-    state = await read_state(kernel.store, head.session_id)
+    state = await state_of_run(kernel.store, head.session_id)
     if state.facts.send is not None and (state.facts.send.finished is not None or state.facts.send.paused):
         result = results.result_of(state)
         status = head.status if state.facts.send.finished is None else result.status

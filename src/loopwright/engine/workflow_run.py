@@ -33,7 +33,7 @@ from .outputs import kept_data
 from .run import Run
 from .running import RunContext
 from .workflow_decisions import decided
-from .workflow_leaves import HALTED, LOST, Leaves, Told
+from .workflow_leaves import HALTED, LOST, LeafNews, Leaves
 from .workflow_line import WorkflowLine, told
 from .workflow_values import RunValues
 
@@ -60,7 +60,7 @@ class WorkflowRun(Run):
         self._event = asyncio.Event()
         self._line = WorkflowLine(self.journal, self._event)
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._reports: list[Told] = []
+        self._reports: list[LeafNews] = []
         """What leaves told and is not stored yet."""
         self._lost: BaseException | None = None
         """What a leaf raised that ends the run."""
@@ -166,7 +166,7 @@ class WorkflowRun(Run):
         self._stored(begun, ended, records)
         return True
 
-    def _stored(self, begun: Sequence[Told], ended: Sequence[Told], records: Sequence[Record]) -> None:
+    def _stored(self, begun: Sequence[LeafNews], ended: Sequence[LeafNews], records: Sequence[Record]) -> None:
         for one in begun:
             if one.new is not None:
                 one.new.remember(self.kernel)
@@ -181,9 +181,9 @@ class WorkflowRun(Run):
 
     # --- what is due ------------------------------------------------------------------------------------------------
 
-    async def _due(self) -> tuple[list[Told], Told | None]:
+    async def _due(self) -> tuple[list[LeafNews], LeafNews | None]:
         """What may begin now, and one that failed to: its failure may stop others, so it comes alone."""
-        machine, begun = self.machine, list[Told]()
+        machine, begun = self.machine, list[LeafNews]()
         self._ripe()
         spent = self._is_spent()
         for _ in range(len(machine.news)):
@@ -217,13 +217,13 @@ class WorkflowRun(Run):
             del self._later[path]
             self.machine.news.append(path)
 
-    async def _decided(self, frame: Frame) -> Told:
+    async def _decided(self, frame: Frame) -> LeafNews:
         value = await decided(frame, self._run, self._values)
-        return Told(frame.path, [NodeDecided(frame.path, value)], ends=isinstance(value, dict))
+        return LeafNews(frame.path, [NodeDecided(frame.path, value)], ends=isinstance(value, dict))
 
-    def _stops(self) -> list[Told]:
+    def _stops(self) -> list[LeafNews]:
         """Stops leaves that must not go on; ends those that only wait."""
-        ended: list[Told] = []
+        ended: list[LeafNews] = []
         while self.machine.stops:
             path = self.machine.stops.popleft()
             leaf = self.machine.running.get(path)
@@ -235,7 +235,7 @@ class WorkflowRun(Run):
                 call_id = call_id_of(path, leaf.attempt)
                 if (call := self._run.calls.get(call_id)) is not None:
                     end = ToolFinished(call_id, call.call.name, "aborted", f"<aborted: {HALTED}>")
-                    ended.append(Told(path, [end], (DropTimer(wakes.timer_id(call_id)),)))
+                    ended.append(LeafNews(path, [end], (DropTimer(wakes.timer_id(call_id)),)))
                 else:
                     ended.append(self._leaves.stopped(leaf, HALTED))
         return ended
@@ -250,12 +250,12 @@ class WorkflowRun(Run):
 
     # --- leaves under way -------------------------------------------------------------------------------------------
 
-    def _launch(self, begun: Told) -> None:
+    def _launch(self, begun: LeafNews) -> None:
         if begun.work is not None:
             loop = asyncio.get_running_loop()
             self._tasks[begun.path] = loop.create_task(self._work(begun.path, begun.work()))
 
-    async def _work(self, path: str, work: Awaitable[Told | None]) -> None:
+    async def _work(self, path: str, work: Awaitable[LeafNews | None]) -> None:
         try:
             if (end := await work) is not None:
                 self._reports.append(end)
@@ -313,7 +313,7 @@ class WorkflowRun(Run):
         for leaf in self.machine.running.values():
             if _is_over(leaf, now) and not self._has_told(leaf.path):
                 self._reports.append(
-                    Told(leaf.path, self._time_over(leaf), (DropTimer(workflow_stops.timer_of(leaf)),))
+                    LeafNews(leaf.path, self._time_over(leaf), (DropTimer(workflow_stops.timer_of(leaf)),))
                 )
 
     async def _take_wakes(self) -> None:

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
-from ..core.workflow_frames import NOTHING, Ended, ForeachFrame, Place, Results, Scope
+from ..core.workflow_frames import NOTHING, ForeachFrame, NodeEnd, Place, Results, RunScope
 from ..core.workflow_state import WorkflowState
 from ..core.workflow_templates import MISSING, Lookup, NoOutput, Path, lookup_in, path_of, value_at
 from ..model.codec import decode, decode_record
@@ -68,7 +68,7 @@ class RunValues:
         self._run = run
         self._kept = Kept(KEPT_BYTES)
 
-    async def lookup(self, references: Iterable[str | Path], scope: Scope) -> Lookup:
+    async def lookup(self, references: Iterable[str | Path], scope: RunScope) -> Lookup:
         """A lookup that knows these references. Raises `RenderedTooLargeError` when their values are too much together."""
         values: dict[str, object] = {}
         for reference in references:
@@ -79,13 +79,13 @@ class RunValues:
                     values[path[0]] = value
         return lookup_in(values)
 
-    async def at(self, reference: str, scope: Scope) -> object:
+    async def at(self, reference: str, scope: RunScope) -> object:
         """What one reference means."""
         path = path_of(reference)
         value = await self.value(path[0], scope)
         return value if value is MISSING else value_at(value, path)
 
-    async def value(self, name: str, scope: Scope) -> object:
+    async def value(self, name: str, scope: RunScope) -> object:
         """What a name means; `MISSING` for one that nobody knows."""
         if (ended := scope.find(name)) is not None:
             return await self.output(name, ended)
@@ -118,7 +118,7 @@ class RunValues:
             return cast("Sequence[Any]", known)
         value = await self.at(spec.items_from, frame.scope)
         if isinstance(value, dict):
-            value = cast("dict[str, object]", value).get("items", value)
+            value = cast("dict[str, object]", value).get("items")
         if not isinstance(value, list | tuple):
             shown = str(value) if isinstance(value, NoOutput) else type(value).__name__
             raise TypeError(f"items_from {spec.items_from!r} is no list: {shown}")
@@ -126,7 +126,7 @@ class RunValues:
         self._kept.put(key, given, 100 * len(given))
         return given
 
-    async def output(self, name: str, ended: Ended) -> object:
+    async def output(self, name: str, ended: NodeEnd) -> object:
         """What a node that ended gave."""
         if ended.outcome == "completed":
             return await self._placed(name, ended.place)
@@ -137,7 +137,7 @@ class RunValues:
         value = await self._none("", "failed", position)
         return value.error
 
-    async def _feedback(self, scope: Scope) -> object:
+    async def _feedback(self, scope: RunScope) -> object:
         judged = scope.judged()
         if judged is None or judged.outcome != "completed":
             return ""

@@ -7,6 +7,7 @@ Read next: `workflow_run.py`, `workflow_progress.py`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -15,18 +16,17 @@ import msgspec
 
 from ..core import result as results
 from ..core import spawning
-from ..core.pricing import nanodollars
 from ..core.state import State
 from ..core.workflow_check import parse_workflow_spec
 from ..model.codec import encode
-from ..model.errors import InvalidMessageError, SessionExistsError
+from ..model.errors import InvalidMessageError, SessionExistsError, SessionLeftError
 from ..model.family_errors import SpawnRefusedError, WorkflowRunError
 from ..model.family_records import HandedOff, Persona, SessionSpawned
 from ..model.records import Record, SessionCreated
 from ..model.wake_bodies import Wake
 from ..model.workflow_records import WorkflowStarted
 from ..model.workflow_spec import WorkflowSpec
-from ..ports.cancellation import Stop
+from ..ports.cancellation import CancellationToken, Stop
 from ..ports.store import Head, InboxItem, NewSession, SessionQuery
 from . import inspection
 from .actor import ACTORS
@@ -35,8 +35,8 @@ from .beside import run_beside
 from .children import stop_tree
 from .journal import first_records, format_needed
 from .kernel import Kernel
-from .turn import SendOptions
-from .workflow_progress import RunInfo, WorkflowResult, info_of, result_of_run
+from .turn import SendOptions, Turn
+from .workflow_progress import RunInfo, WorkflowResult, info_of, result_of_run, state_of_run
 
 SpecLike = WorkflowSpec | Mapping[str, Any]
 
@@ -92,20 +92,38 @@ class Workflows:
             run_beside(self._kernel, rid)
             return rid
 
-    async def resume(self, run_id: str, *, stop: Stop = None) -> WorkflowResult:
+    async def create(
+        self,
+        spec: SpecLike,
+        input: Any = None,  # noqa: A002 - the word of the spec
+        *,
+        run_id: str | None = None,
+        served: bool = False,
+    ) -> str:
+        """Stores a run that has not begun, for `resume`, and answers its id. Raises: as `run`.
+
+        `served`: whoever recovers or serves the agent may begin it, too.
+        """
+        with self._counted():
+            return await self._made(spec, input, run_id, None, detached=served)
+
+    async def resume(self, run_id: str, *, stop: Stop = None, leave: CancellationToken | None = None) -> WorkflowResult:
         """Goes on with a run that was interrupted, or has not begun; of one that ended or waits the result.
 
+        `leave`: cancelled, it ends this call and not the run: that stays open where it is, with its lease given back, for
+        whoever resumes it next, and `SessionLeftError` is raised.
         Raises: `SessionBusyError` when another process runs it, `WorkflowRunError` when it is no run.
         """
         admission = self._kernel.admission
         assert admission is not None
         await self._head(run_id)
         with self._counted():
-            result = await admission.resume(run_id, SendOptions(stop=stop))
+            taken = None if leave is None else functools.partial(_leaving, leave)
+            result = await admission.resume(run_id, SendOptions(stop=stop), taken=taken)
             while result.status == "waiting_for_input" and await self._left_alone(run_id):
-                result = await admission.resume(run_id, SendOptions(stop=stop))
+                result = await admission.resume(run_id, SendOptions(stop=stop), taken=taken)
         if result.status == "waiting_for_input" and not result.pending_interactions:
-            return await self.wait(run_id)
+            return await self._waited(run_id, leave)
         return await result_of_run(self._kernel, await self._state(run_id))
 
     async def _left_alone(self, run_id: str) -> bool:
@@ -132,17 +150,7 @@ class Workflows:
 
         Runs nothing itself. Raises: `SessionNotFoundError`, `WorkflowRunError`. Cancel: the run goes on.
         """
-        pause, seen = LOOK_S[0], -1
-        while True:
-            head = await self._head(run_id)
-            if head.status != "running" and head.sends and head.position != seen:
-                seen = head.position
-                state = await self._state(run_id)
-                send = state.facts.send
-                if send is not None and (send.finished is not None or results.result_of(state).pending_interactions):
-                    return await result_of_run(self._kernel, state)
-            await self._kernel.ambient.sleep(pause)
-            pause = min(pause * 1.5, LOOK_S[1])
+        return await self._waited(run_id, None)
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled") -> bool:
         """Stops a run with everything in it, wherever it runs or waits; True when there was something to stop.
@@ -187,6 +195,21 @@ class Workflows:
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
+    async def _waited(self, run_id: str, leave: CancellationToken | None) -> WorkflowResult:
+        pause, seen = LOOK_S[0], -1
+        while True:
+            if leave is not None and leave.cancelled:
+                raise SessionLeftError(f"run {run_id!r} is left: {leave.reason}")
+            head = await self._head(run_id)
+            if head.status != "running" and head.sends and head.position != seen:
+                seen = head.position
+                state = await self._state(run_id)
+                send = state.facts.send
+                if send is not None and (send.finished is not None or results.result_of(state).pending_interactions):
+                    return await result_of_run(self._kernel, state)
+            await self._kernel.ambient.sleep(pause)
+            pause = min(pause * 1.5, LOOK_S[1])
+
     async def _head(self, run_id: str) -> Head:
         head = (await self._kernel.store.lookup(run_id)).head
         if head.kind != "workflow":
@@ -194,7 +217,12 @@ class Workflows:
         return head
 
     async def _state(self, run_id: str) -> State:
-        return await inspection.read_state(self._kernel.store, run_id)
+        actor = ACTORS.find(self._kernel.store.identity, run_id)
+        if actor is not None and not actor.busy and (warm := actor.state) is not None:
+            send = warm.facts.send
+            if send is not None and send.finished is not None:
+                return warm  # it ended here, and nothing changes it any more
+        return await state_of_run(self._kernel.store, run_id)
 
     async def _made(
         self, given: SpecLike, value: Any, run_id: str | None, parent: str | None, *, detached: bool = False
@@ -202,10 +230,10 @@ class Workflows:
         """The id of a run that is made; of one that was made with this id before, that one."""
         kernel = self._kernel
         spec = parse_workflow_spec(msgspec.to_builtins(given) if isinstance(given, WorkflowSpec) else given)
-        self._check_input(spec, value)
+        check_input(kernel, spec, value)
         rid = kernel.ambient.new_id("run") if run_id is None else usable_id(run_id)
         at = kernel.ambient.now()
-        persona = self._persona(spec)
+        persona = spawning.run_persona(spec, None, None)
         first = HandedOff(persona, "the run's budget") if parent is None else await self._spawned(persona, parent)
         begun = WorkflowStarted(spec=msgspec.to_builtins(spec), input=value, detached=detached)
         name = kernel.config.agent_name
@@ -238,28 +266,6 @@ class Workflows:
         kernel.admission.created(rid, stored, at, needs)
         return rid
 
-    def _check_input(self, spec: WorkflowSpec, value: Any) -> None:
-        try:
-            size = len(encode(value))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidMessageError(f"the input of workflow {spec.name!r} is no JSON value: {error}") from error
-        if size > MAX_INPUT:
-            raise InvalidMessageError(
-                f"the input of workflow {spec.name!r} has {size:,} bytes; at most {MAX_INPUT:,} are taken"
-            )
-        why = None if spec.input_schema is None else self._kernel.limits.validate(spec.input_schema, value)
-        if why is not None:
-            raise InvalidMessageError(f"the input does not fit workflow {spec.name!r}: {why}")
-
-    def _persona(self, spec: WorkflowSpec) -> Persona:
-        budget = spec.budget
-        usd = None if budget is None else budget.max_cost_usd
-        return Persona(
-            name=spec.name,
-            run_token_budget=None if budget is None else budget.max_tokens,
-            run_cost_budget=None if usd is None else nanodollars(usd),
-        )
-
     async def _spawned(self, persona: Persona, parent: str) -> SessionSpawned:
         """The record of a run that tells a session how it ended."""
         state = await self._parent_state(parent)
@@ -285,3 +291,22 @@ class Workflows:
 
     async def _parent_state(self, parent: str) -> State:
         return await inspection.read_state(self._kernel.store, parent)
+
+
+def _leaving(leave: CancellationToken, turn: Turn) -> None:
+    leave.on_cancel(turn.leave)
+
+
+def check_input(kernel: Kernel, spec: WorkflowSpec, value: Any) -> None:
+    """Raises `InvalidMessageError` for an input that is no JSON value, too large, or does not fit the spec's schema."""
+    try:
+        size = len(encode(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidMessageError(f"the input of workflow {spec.name!r} is no JSON value: {error}") from error
+    if size > MAX_INPUT:
+        raise InvalidMessageError(
+            f"the input of workflow {spec.name!r} has {size:,} bytes; at most {MAX_INPUT:,} are taken"
+        )
+    why = None if spec.input_schema is None else kernel.limits.validate(spec.input_schema, value)
+    if why is not None:
+        raise InvalidMessageError(f"the input does not fit workflow {spec.name!r}: {why}")

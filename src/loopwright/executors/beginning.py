@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..core.result import StatefulResult, result_of
-from ..core.state import State, fold
-from ..model.codec import decode_record
+from ..core.result import StatefulResult
 from ..ports.cancellation import CancellationToken, Stop
 from ..ports.executor import LeafEnd
 from ..ports.store_admin import SessionStore
@@ -29,6 +27,10 @@ class LeafLoop(Protocol):
         """See `StatefulAgentLoop.resume`."""
         ...
 
+    async def get_result(self, session_id: str) -> StatefulResult | None:
+        """See `StatefulAgentLoop.get_result`."""
+        ...
+
     async def aclose(self, *, drain_timeout_s: float = 30.0) -> None:
         """See `StatefulAgentLoop.aclose`."""
         ...
@@ -42,9 +44,9 @@ async def begin(loop: LeafLoop, session_id: str, stop: CancellationToken) -> Sta
     """
     found = await loop.store.lookup(session_id)
     if found.head.status == "idle" and found.head.sends and all(item.kind == "stop" for item in found.waiting):
-        rows = await loop.store.read(session_id)
-        state = fold([(decode_record(row.kind, row.version, row.body), row.at) for row in rows], State())
-        return result_of(state)
+        ended = await loop.get_result(session_id)
+        if ended is not None:
+            return ended
     return await loop.resume(session_id, stop=stop)
 
 

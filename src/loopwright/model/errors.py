@@ -21,6 +21,8 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   │   ├── AgentSpecError           spec.agent   (family)
     │   │   └── WorkflowSpecError        spec.workflow   (family)
     │   ├── RenderedTooLargeError        workflow.rendered_too_large   (family)
+    │   ├── WorkflowRunError             workflow.run   (family)
+    │   ├── TooManyLeavesError           workflow.too_many_leaves   (family)
     │   ├── SpawnRefusedError            spawn.refused   (family)
     │   ├── ChildTimedOutError           spawn.timed_out   (family)
     │   ├── NotesFullError               notes.full   (calls)

@@ -295,7 +295,7 @@ class WorkflowBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class WorkflowSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A workflow. Building one in Python checks nothing: `check_workflow` does, and so does whoever starts it."""
+    """A workflow. Building one in Python checks nothing: `parse_workflow_spec` does, and so does whoever starts it."""
 
     name: Annotated[Name, Meta(description="its name")]
     root: Annotated["Node", Meta(description="its node")]

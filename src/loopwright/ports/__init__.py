@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .artifact import Artifact, ArtifactStore
     from .board import Board, BoardChange, BoardEntry, BoardPolicy, BoardPost, put_if
     from .cancellation import CancellationToken
+    from .cron_reader import CronReader
     from .executor import Executor, LeafEnd, LeafRef
     from .fold import FoldDesk, FoldedPart, FoldResult, FoldStrategy, FoldTask
     from .history import HistoryPiece, SessionHistory
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .store_admin import SessionStore, StoreAdmin
     from .store_transfer import StoreTransfer
     from .store_upkeep import StoreUpkeep
+    from .timer_book import TimedSession, TimerBook
     from .token_counter import TokenCounter
     from .tool import InputNeeded, OutputSlice, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
     from .transaction_work import OnCommit, TransactionCursor, TransactionHost
@@ -52,6 +54,7 @@ _HOME = {
     "BoardPost": "board",
     "BudgetAccount": "ledger",
     "CancellationToken": "cancellation",
+    "CronReader": "cron_reader",
     "Executor": "executor",
     "FinishedSend": "representation",
     "FoldDesk": "fold",
@@ -107,6 +110,8 @@ _HOME = {
     "StoreAdmin": "store_admin",
     "StoreTransfer": "store_transfer",
     "StoreUpkeep": "store_upkeep",
+    "TimedSession": "timer_book",
+    "TimerBook": "timer_book",
     "TokenCounter": "token_counter",
     "TodoList": "note_book",
     "ToolContext": "tool",
@@ -131,6 +136,7 @@ __all__ = [
     "BoardPost",
     "BudgetAccount",
     "CancellationToken",
+    "CronReader",
     "Executor",
     "FinishedSend",
     "FoldDesk",
@@ -186,6 +192,8 @@ __all__ = [
     "StoreAdmin",
     "StoreTransfer",
     "StoreUpkeep",
+    "TimedSession",
+    "TimerBook",
     "TodoList",
     "TokenCounter",
     "ToolContext",

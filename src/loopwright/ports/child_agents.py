@@ -17,6 +17,7 @@ from ..model.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from ..model.agent_spec import AgentSpec
+    from .workflow_runs import WorkflowRuns
 
 
 class ChildResult(Struct, frozen=True, kw_only=True):
@@ -97,4 +98,9 @@ class Agents(Protocol):
 
         Takes effect with the call's result, in its commit.
         """
+        ...
+
+    @property
+    def workflows(self) -> WorkflowRuns:
+        """Workflow runs of this session: to check, to run, to look at."""
         ...

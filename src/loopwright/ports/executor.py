@@ -8,7 +8,8 @@ Read next: `executors/in_process.py`, then `testing/executor_suite.py` (the prom
 from __future__ import annotations
 
 import math
-from typing import Final, Literal, Protocol
+from collections.abc import Callable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +17,7 @@ from msgspec import Struct
 from ..model.errors import ConfigError
 from ..model.records import Outcome
 from ..model.usage import Usage
+from .store_admin import SessionStore
 
 LARGEST_REF: Final = 1023
 """Bytes of an encoded reference: under 1 KB, so that any queue, signal or header can carry it."""
@@ -187,4 +189,13 @@ class Executor(Protocol):
 
         Nothing that this executor started runs any more when it returns. Safe to call twice.
         """
+        ...
+
+
+@runtime_checkable
+class FilingExecutor(Protocol):
+    """An executor that lends sessions to files of its own, and brings them home."""
+
+    def attach(self, home: SessionStore, open_file: Callable[[str], SessionStore]) -> None:
+        """Says where sessions belong, and how a file is opened; a loop does so with the executor that it is given."""
         ...

@@ -74,7 +74,7 @@ class InboxItem(Struct, frozen=True, gc=False):
     """Order of arrival, from 1; set by the store."""
 
 
-WAKING_KINDS: Final = ("wake", "timer", "signal")
+WAKING_KINDS: Final = ("wake", "signal", "stop")
 """Kinds of inbox items that make a waiting session claimable; a message alone does not."""
 
 

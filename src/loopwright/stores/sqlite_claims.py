@@ -42,7 +42,8 @@ class LeftBehind:
             return False
         rows = execute(sql.HOLDERS, (json.dumps(query.agent_names), query.max_format)).fetchall()
         left = {owner for (owner,) in rows} - set(owners.alive())
-        self._nothing_left &= gone  # who is forgotten meanwhile needs no place here
+        there = {one[:2] for one in gone}  # who is forgotten meanwhile needs no place here
+        self._nothing_left = {one for one in self._nothing_left if one[:2] in there}
         self._nothing_left |= {one for one in gone if (one[0] not in left if one[0] else not left)}
         return bool(left)
 

@@ -160,6 +160,16 @@ class ExecutorStage:
         result = await self.loop.resume(ref.session_id)
         return result, await self.journal(ref.session_id)
 
+    @asynccontextmanager
+    async def placed(self) -> AsyncGenerator[StatefulAgentLoop]:
+        """A loop on the same store whose workflows have their agents run by the executor."""
+        config = self.loop.config
+        tools = list(TOOLS.values())
+        async with StatefulAgentLoop(
+            llm=LeafModel(), store=self.loop.store, tools=tools, config=config, executor=self.executor
+        ) as loop:
+            yield loop
+
     async def until_there(self, path: Path) -> None:
         """Waits until a leaf made a file."""
         async with asyncio.timeout(self._wait_s):
@@ -365,7 +375,49 @@ class NextPromises(StageMaker):
             assert len(encode_ref(ref)) <= LARGEST_REF
 
 
-class ExecutorSuite(EndPromises, NextPromises):
+class WorkflowPromises(StageMaker):
+    """Workflows whose agents the executor runs."""
+
+    async def test_the_same_workflow_gives_the_same_result_as_here(self) -> None:
+        """Outcome, texts and the run's journal; agents in a foreach, beside each other, with a tool and failing ones."""
+        async with self.stage() as stage:
+            spec = _workflow(stage.folder)
+            here = await stage.loop.workflows.run(spec, "north")
+            (stage.folder / "a").unlink()
+            async with stage.placed() as placed:
+                there = await placed.workflows.run(spec, "north")
+            assert (there.status, there.final_text) == (here.status, here.final_text)
+            assert there.usage == here.usage
+            assert await stage.journal(there.run_id) == await stage.journal(here.run_id)
+
+    async def test_an_agent_that_breaks_its_process_down_fails_its_step_alone(self) -> None:
+        """The step says how; the rest of the run goes on."""
+        if not self.own_process:
+            return
+        async with self.stage() as stage, stage.placed() as placed:
+            broken = {
+                "type": "parallel",
+                "on_error": "continue",
+                "branches": [_agent("bad", f"break_down {stage.folder}/b"), _agent("good", "good")],
+            }
+            result = await placed.workflows.run({"name": "broken", "root": broken}, "")
+            assert [one.path for one in result.errors] == ["bad"]
+            found = await placed.workflows.get(result.run_id)
+            assert {step.path: step.status for step in found.steps} == {"bad": "failed", "good": "completed"}
+
+
+def _agent(name: str, task: str) -> dict[str, object]:
+    return {"type": "agent", "id": name, "spec": {"name": name}, "input": task}
+
+
+def _workflow(folder: Path) -> dict[str, object]:
+    every = {"type": "foreach", "id": "every", "as": "one", "items": ["x", "y"], "body": _agent("say", "say {{one}}")}
+    beside = {"type": "parallel", "branches": [every, _agent("marks", f"mark {folder}/a")]}
+    last = _agent("last", "after {{marks}} in the {{input}}")
+    return {"name": "suite", "root": {"type": "sequence", "steps": [beside, last]}}
+
+
+class ExecutorSuite(EndPromises, NextPromises, WorkflowPromises):
     """The checks; a subclass says how its executor is opened."""
 
 

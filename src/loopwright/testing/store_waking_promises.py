@@ -57,17 +57,17 @@ class WakingPromises:
     async def test_a_waiting_session_is_claimable_once_something_wakes_it(self, kit: StoreKit) -> None:
         """A message alone does not; a lease that is held keeps it where it is."""
         store, other = kit.open(), kit.open()
-        for kind in (*WAKING_KINDS, "message", "stop", "none"):
+        for kind in (*WAKING_KINDS, "message", "timer", "none"):
             await paused(store, kind)
-        for kind in (*WAKING_KINDS, "message", "stop"):
+        for kind in (*WAKING_KINDS, "message", "timer"):
             await other.enqueue(kind, waking("i", kind))
         assert await found(store) == await found(other) == set(WAKING_KINDS)
         writer = await acquire(other, "wake", head=WAITING)
-        assert await found(store) == {"timer", "signal"}
+        assert await found(store) == {"signal", "stop"}
         await writer.write(ops=(TakeItems(("i",)),), release=True)
-        assert await found(store) == {"timer", "signal"}
+        assert await found(store) == {"signal", "stop"}
         await store.enqueue("message", waking("later", "signal"))
-        assert await found(store) == {"timer", "signal", "message"}
+        assert await found(store) == {"signal", "stop", "message"}
 
     @promise
     async def test_an_item_from_another_session_wakes_as_one_from_outside_does(self, kit: StoreKit) -> None:

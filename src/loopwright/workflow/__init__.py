@@ -1,6 +1,6 @@
 """Writing workflows: in Python, as JSON, and by models; loaded when used.
 
-Owns: the builder, the manual for models, and the public names of `loopwright.workflow`, resolved on first use, with those
+Owns: the builder, the manual for models, pictures, and the public names of `loopwright.workflow`, resolved on first use, with those
 of specs, their check and their conditions. It stands below the tools, the engine and the handle, so that all of them may
 use it. Must not know: how a run is carried out.
 Read next: `builder.py`, `manual.py`, `../core/workflow_check.py`.
@@ -36,7 +36,11 @@ if TYPE_CHECKING:
         wait,
         workflow,
     )
+    from .handle import Workflow, create_workflow, resume_run
     from .manual import workflow_manual, workflow_schema
+    from .picture_marks import RunMarks
+    from .picture_mermaid import mermaid
+    from .picture_svg import svg
 
 _HOME = {
     "AgentSpec": "..model.agent_spec",
@@ -45,7 +49,9 @@ _HOME = {
     "Judge": "..model.workflow_spec",
     "Node": "..model.workflow_spec",
     "Problem": "..model.spec_shape",
+    "RunMarks": ".picture_marks",
     "SubagentLifecycle": "..model.agent_spec",
+    "Workflow": ".handle",
     "WorkflowBudget": "..model.workflow_spec",
     "WorkflowSpec": "..model.workflow_spec",
     "WorkflowSpecError": "..model.family_errors",
@@ -55,17 +61,21 @@ _HOME = {
     "approve": ".builder",
     "branch": ".builder",
     "compare": ".builder",
+    "create_workflow": ".handle",
     "foreach": ".builder",
     "judge": ".builder",
     "loop": ".builder",
+    "mermaid": ".picture_mermaid",
     "none_of": ".builder",
     "parallel": ".builder",
     "parse_agent_spec": "..model.agent_spec",
     "parse_workflow_spec": "..core.workflow_check",
     "problems_of": "..core.workflow_check",
+    "resume_run": ".handle",
     "sequence": ".builder",
     "spec_as_json": ".builder",
     "subworkflow": ".builder",
+    "svg": ".picture_svg",
     "tool": ".builder",
     "wait": ".builder",
     "workflow": ".builder",
@@ -80,7 +90,9 @@ __all__ = [
     "Judge",
     "Node",
     "Problem",
+    "RunMarks",
     "SubagentLifecycle",
+    "Workflow",
     "WorkflowBudget",
     "WorkflowSpec",
     "WorkflowSpecError",
@@ -90,17 +102,21 @@ __all__ = [
     "approve",
     "branch",
     "compare",
+    "create_workflow",
     "foreach",
     "judge",
     "loop",
+    "mermaid",
     "none_of",
     "parallel",
     "parse_agent_spec",
     "parse_workflow_spec",
     "problems_of",
+    "resume_run",
     "sequence",
     "spec_as_json",
     "subworkflow",
+    "svg",
     "tool",
     "wait",
     "workflow",

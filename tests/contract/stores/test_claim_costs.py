@@ -19,7 +19,8 @@ from loopwright.stores.server_reads import ServerReads
 from loopwright.stores.sqlite import SqliteStore
 from loopwright.stores.sqlite_claims import LeftBehind, claimable
 from loopwright.stores.sqlite_schema import statements
-from loopwright.testing.store_kit import begin, item, new_session, work
+from loopwright.stores.sqlite_statements import HOLDERS, INTERRUPTED_AND_LEFT
+from loopwright.testing.store_kit import IDLE, begin, item, new_session, work
 
 MANY = 3000
 """Sessions at rest, each with a timer far away and an item that was taken."""
@@ -76,6 +77,43 @@ async def test_a_claim_on_a_file_costs_the_same_whatever_rests_in_it(tmp_path: P
     assert after[0] <= before[0] + 50
     assert after[1] <= before[1] + 50
     assert after[1] < after[0]
+
+
+async def test_what_an_older_version_left_without_a_heartbeat_is_found(tmp_path: Path) -> None:
+    """Its owners could go though a transition that was to release a lease was refused."""
+    store = SqliteStore(tmp_path / "s.db")
+    await store.create(new_session("s", status="running"))
+    await store.aclose()
+    older = apsw.Connection(str(tmp_path / "s.db"))
+    older.execute("INSERT INTO lw_schema (version, created_at, cleaned_at) VALUES (4, 0, 0)")
+    older.execute("UPDATE lw_sessions SET owner = 'nobody', token = x'00'")
+    older.close()
+    store = SqliteStore(tmp_path / "s.db")
+    for _ in range(2):
+        assert (await store.claim(work("other"))).interrupted == ()
+        assert [head.session_id for head in (await store.claim(work())).interrupted] == ["s"]
+    await store.aclose()
+
+
+async def test_heads_are_looked_through_once_for_an_owner_that_left_nothing(tmp_path: Path) -> None:
+    store, gone = SqliteStore(tmp_path / "s.db"), SqliteStore(tmp_path / "s.db")
+    writer = await begin(gone)
+    await writer.write(head=IDLE, release=True)
+    gone.abandon()
+    asked: list[str] = []
+    execute = statements(apsw.Connection(str(tmp_path / "s.db")))
+
+    def noted(statement: str, *values: Any) -> Any:
+        asked.append(statement)
+        return execute(statement, *values)
+
+    left_behind = LeftBehind()
+    for _ in range(3):
+        for agent in ("default", "other"):
+            assert claimable(noted, work(agent), left_behind).interrupted == ()
+    assert asked.count(HOLDERS) == 2
+    assert INTERRUPTED_AND_LEFT not in asked
+    await store.aclose()
 
 
 REST = (

@@ -1,0 +1,261 @@
+"""`loopwright workflow`: validate, run, resume, list, show, cancel.
+
+Owns: the options, reading specs and inputs. Must not know: how a run goes on (`workflow_drive.py`) or is drawn.
+Read next: `workflow_drive.py`, `workflow_show.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ..config import AgentLoopConfig
+from ..loop import StatefulAgentLoop
+from ..model.errors import ConfigError, LoopwrightError, SessionBusyError
+from ..model.family_errors import WorkflowSpecError
+from ..model.workflow_spec import WorkflowSpec
+from ..ports.store_admin import SessionStore
+from ..workflow import problems_of
+from .agent_setup import DEFAULT_AGENT, AgentSettings, NoModel
+from .exit_codes import ExitCode, code_of_error, words_of
+from .journal_lines import counted, printable
+from .options import AgentName, AllowBash, AsJson, BaseUrl, Db, MaxRounds, Model, Preset, Workspace
+from .plain_command import PlainCommand
+from .session_commands import with_store
+from .session_drive import write_json
+from .session_table import state_of
+from .spec_files import input_of, read_json, read_spec
+from .standard_streams import text_of_argument
+from .store_place import DB_VARIABLE, DEFAULT_DB, db_option
+from .workflow_drive import Opened, RunDrive, RunOrder, opened_loop
+from .workflow_screen import screen_of_run
+from .workflow_show import list_runs, show
+from .workflow_tail import resolved_run
+
+workflow_app = typer.Typer(name="workflow", help="Check, run and look at workflows.", no_args_is_help=True)
+workflow_app.command("list", cls=PlainCommand)(list_runs)
+workflow_app.command(cls=PlainCommand)(show)
+
+SpecFile = Annotated[str, typer.Argument(metavar="FILE", help="A workflow as JSON; - reads it from standard input.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="A run; `last` is the newest.")]
+AgentModule = Annotated[
+    str | None,
+    typer.Option(
+        "--agent-module", metavar="MODULE:NAME", help="A function of yours that makes the StatefulAgentLoop to use."
+    ),
+]
+
+
+@workflow_app.command(cls=PlainCommand)
+def validate(file: SpecFile, as_json: AsJson = False) -> None:
+    """Check a workflow: every problem with its place; exit code 2 when there are any.
+
+    Names of tools are not checked: they are those of the agent that runs it.
+    """
+    given = read_json(file)
+    problems = problems_of(given)
+    if as_json:
+        listed = [{"path": one.path, "message": one.message} for one in problems]
+        write_json({"valid": not problems, "problems": listed})
+    elif problems:
+        for one in problems:
+            sys.stdout.write(f"{printable(str(one))}\n")
+        sys.stderr.write(f"loopwright: {counted(len(problems), 'problem')}\n")
+    else:
+        sys.stderr.write(f"loopwright: {given['name']} can be run\n")
+    raise typer.Exit(ExitCode.USAGE if problems else ExitCode.COMPLETED)
+
+
+@workflow_app.command(cls=PlainCommand)
+def run(
+    file: SpecFile,
+    given: Annotated[
+        str | None,
+        typer.Option("--input", metavar="TEXT|JSON|@FILE", help="What the run works on; text that is no JSON is text."),
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Run it in the background and say only its id.")] = False,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    db: Db = DEFAULT_DB,
+    workspace: Workspace = None,
+    preset: Preset = None,
+    allow_bash: AllowBash = False,
+    max_rounds: MaxRounds = None,
+    agent_module: AgentModule = None,
+    agent: AgentName = DEFAULT_AGENT,
+    as_json: AsJson = False,
+) -> None:
+    """Run a workflow until it ended or waits for a person.
+
+    Its output goes to standard output, how it goes on to standard error. Ctrl-C leaves the run where it is.
+    """
+    if file == "-" and given == "@-":
+        raise ConfigError("only one of FILE and --input can be standard input")
+    settings = AgentSettings(
+        db=db,
+        model=model,
+        base_url=base_url,
+        workspace=None if workspace is None else str(workspace),
+        preset=preset,
+        allow_bash=allow_bash,
+        max_rounds=max_rounds,
+        agent=agent,
+    )
+    spec = _read_or_say(file, settings, as_json=as_json)
+    value = None if given is None else input_of(text_of_argument(given))
+
+    async def work() -> int:
+        async with opened_loop(settings, agent_module, None) as opened:
+            spec_here = spec
+            if opened.metadata:
+                spec_here = msgspec.structs.replace(spec, metadata={**spec.metadata, **opened.metadata})
+            run_id = await opened.loop.workflows.create(spec_here, value, served=detach)
+            if not detach:
+                return await _drive(opened, run_id, RunOrder(as_json=as_json))
+        _in_background(opened, run_id, settings, as_json=as_json)
+        return ExitCode.COMPLETED
+
+    raise typer.Exit(_told(work, settings, None, as_json=as_json))
+
+
+@workflow_app.command(cls=PlainCommand)
+def resume(
+    run_id: RunId,
+    answer: Annotated[str | None, typer.Option("--answer", metavar="TEXT", help="Answers an open question.")] = None,
+    question: Annotated[
+        str | None, typer.Option("--question", metavar="ID", help="Which question, when several are open.")
+    ] = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    db: Db = DEFAULT_DB,
+    workspace: Workspace = None,
+    preset: Preset = None,
+    allow_bash: AllowBash = False,
+    agent_module: AgentModule = None,
+    agent: AgentName = DEFAULT_AGENT,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a run that was left, interrupted, or waits for an answer.
+
+    No step that ended runs again. Of a run that ended its result is shown.
+    """
+    if question is not None and answer is None:
+        raise ConfigError("--question belongs to an answer: give it with --answer")
+    settings = AgentSettings(
+        db=db,
+        model=model,
+        base_url=base_url,
+        workspace=None if workspace is None else str(workspace),
+        preset=preset,
+        allow_bash=allow_bash,
+        agent=agent,
+    )
+    order = RunOrder(as_json=as_json, answer=None if answer is None else text_of_argument(answer), question=question)
+
+    async def work() -> int:
+        async with opened_loop(settings, agent_module, run_id) as opened:
+            return await _drive(opened, opened.run_id or run_id, order)
+
+    raise typer.Exit(_told(work, settings, run_id, as_json=as_json))
+
+
+@workflow_app.command(cls=PlainCommand)
+def cancel(
+    run_id: RunId,
+    db: Db = DEFAULT_DB,
+    reason: Annotated[str, typer.Option("--reason", help="What its steps are told.")] = "cancelled by a person",
+) -> None:
+    """End a run with everything in it, wherever it runs or waits."""
+
+    async def work(store: SessionStore) -> str:
+        sid = await resolved_run(store, run_id)
+        head = (await store.lookup(sid)).head
+        # Ending needs no code of the agent, only its name.
+        config = AgentLoopConfig(agent_name=head.agent_name, serve_timers=False)
+        async with StatefulAgentLoop(llm=NoModel(), store=store, config=config) as loop:
+            if state_of(head) == "interrupted":
+                await loop.abort_pending(sid, reason=reason)
+                return f"run {sid} is cancelled"
+            if not await loop.workflows.cancel(sid, reason=reason):
+                return f"run {sid}: nothing was open"
+        asked = head.status == "running"
+        return f"run {sid}: its process was asked to stop" if asked else f"run {sid} is cancelled"
+
+    sys.stderr.write(f"loopwright: {with_store(db, work)}\n")
+
+
+async def _drive(opened: Opened, run_id: str, order: RunOrder) -> int:
+    screen = screen_of_run("Ctrl-C leaves the run; it goes on with `loopwright workflow resume`")
+    return await RunDrive(opened, run_id, screen).carry_out(order)
+
+
+def _read_or_say(file: str, settings: AgentSettings, *, as_json: bool) -> WorkflowSpec:
+    """The spec, or the end of the command with a line for each of its problems."""
+    try:
+        return read_spec(file)
+    except WorkflowSpecError as error:
+        if as_json:
+            write_json(_error_json(error, None, settings))
+        for one in error.listed:
+            sys.stderr.write(f"{printable(str(one))}\n")
+        count = counted(len(error.listed), "problem")
+        sys.stderr.write(f"loopwright: the workflow has {count}; nothing was started\n")
+        raise typer.Exit(ExitCode.USAGE) from error
+
+
+def _told(
+    work: Callable[[], Coroutine[Any, Any, int]], settings: AgentSettings, run_id: str | None, *, as_json: bool
+) -> int:
+    try:
+        return asyncio.run(work())
+    except LoopwrightError as error:
+        if as_json:
+            write_json(_error_json(error, run_id, settings))
+        if isinstance(error, SessionBusyError):
+            more = db_option(settings.db)
+            sys.stderr.write(
+                f"loopwright: run {error.session_id} is being run by another process ({error.holder}); follow it with"
+                f" `loopwright workflow show {error.session_id}{more} --watch`, end it with"
+                f" `loopwright workflow cancel {error.session_id}{more}`\n"
+            )
+            return ExitCode.UNAVAILABLE
+        raise
+
+
+def _error_json(error: LoopwrightError, run_id: str | None, settings: AgentSettings) -> dict[str, object]:
+    return {
+        "run_id": run_id,
+        "status": "error",
+        "exit_code": int(code_of_error(error)),
+        "error_code": error.code,
+        "error_message": words_of(error, settings),
+    }
+
+
+def _in_background(opened: Opened, run_id: str, settings: AgentSettings, *, as_json: bool) -> None:
+    """Leaves the run to a process of its own, which outlives this one; its journal is what it says."""
+    model = ["--model", settings.model] if settings.model else []
+    words = [sys.executable, "-m", "loopwright", "workflow", "resume", run_id, *opened.options, *model]
+    process = subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, DB_VARIABLE: settings.db},  # not as an argument, where anybody could read its password
+    )
+    process.returncode = 0  # nobody waits for it here
+    if as_json:
+        write_json({"run_id": run_id, "status": "running", "exit_code": int(ExitCode.COMPLETED), "pid": process.pid})
+    else:
+        sys.stdout.write(f"{run_id}\n")
+    sys.stderr.write(
+        f"loopwright: it runs in process {process.pid}; follow it with `loopwright workflow show {run_id}{opened.db} --watch`\n"
+    )
