@@ -307,6 +307,23 @@ async def test_a_fork_of_a_parent_that_waits_leaves_the_children_to_the_original
     assert answered.final_text == "all done"
 
 
+async def test_stopping_a_fork_does_not_stop_the_children_of_the_original(stage: Stage) -> None:
+    scout, fork_at = At("found"), At("never")
+    loop = crew(stage, root=[calls(spawn("scout", background=True)), "started", fork_at.step], scout=[scout.step])
+    result = await loop.send("go")
+    await scout.reached.wait()
+    fork = await loop.fork(result.session_id)
+    running = asyncio.ensure_future(loop.send("and now?", session_id=fork))
+    await fork_at.reached.wait()
+    await loop.stop(fork)
+    assert (await running).status == "cancelled"
+    [child] = await children_of(stage, loop, result.session_id)
+    await next_turn(0.01)
+    scout.gate.set()
+    assert (await ended(loop, child)).status == "completed"
+    fork_at.gate.set()
+
+
 async def test_a_fork_of_a_child_is_nobodys_child_and_has_no_more_tools(stage: Stage) -> None:
     loop = crew(stage, root=[calls(spawn("reader")), "done"], reader=["read"])
     result = await loop.send("go")
@@ -319,7 +336,7 @@ async def test_a_fork_of_a_child_is_nobodys_child_and_has_no_more_tools(stage: S
     assert [spec.name for spec in model.requests[-1].tools] == ["look", "touch"]
     await until(lambda: not other._kernel.background)
     assert len(await stage.records(loop, result.session_id)) == before
-    assert (await loop.store.lookup(result.session_id)).waiting == ()
+    assert (await loop.store.lookup(result.session_id)).head.inbox_seq == 0
 
 
 async def test_a_loop_that_is_closed_leaves_its_background_children_to_the_next_process(stage: Stage) -> None:
@@ -339,16 +356,19 @@ async def test_a_loop_that_is_closed_leaves_its_background_children_to_the_next_
 
 
 async def test_what_a_call_waited_for_is_not_said_again(stage: Stage) -> None:
+    at = At("found")
+
     @tool(effect="idempotent")
     async def both(ctx: ToolContext) -> str:
         """Both."""
-        from_here = [one.session_id for one in await ctx.agents.list()]
-        return (await ctx.agents.wait(from_here[0])).text
+        at.gate.set()
+        [child] = [one.session_id for one in await ctx.agents.list()]
+        return (await ctx.agents.wait(child)).text
 
     loop = crew(
         stage,
         root=[calls(spawn("scout", background=True)), calls(("both", {}), ("both", {})), "done"],
-        scout=["found"],
+        scout=[at.step],
         tools=[both],
     )
     result = await loop.send("go")
@@ -356,16 +376,18 @@ async def test_what_a_call_waited_for_is_not_said_again(stage: Stage) -> None:
     assert result.final_text == "done"
     records = await stage.records(loop, result.session_id)
     assert len([r for r in records if isinstance(r, SendFinished)]) == 1
+    assert [r.message.text for r in records if isinstance(r, UserMessageAdded)] == ["go"]
     assert len(await endings_of(stage, loop, result.session_id)) == 1
     assert result.usage.calls == 4
 
 
-async def test_a_nudged_child_that_had_ended_says_what_it_did_next(stage: Stage) -> None:
+@pytest.mark.parametrize("nudged", [True, False])
+async def test_a_child_that_had_ended_and_was_spoken_to_says_what_it_did_next(stage: Stage, nudged: bool) -> None:
     @tool(effect="idempotent")
     async def twice(ctx: ToolContext) -> str:
         """Twice."""
         [child] = [one.session_id for one in await ctx.agents.list()]
-        await ctx.agents.nudge(child, "more")
+        await (ctx.agents.nudge(child, "more") if nudged else loop.enqueue("more", session_id=child))
         return (await ctx.agents.wait(child)).text
 
     loop = crew(

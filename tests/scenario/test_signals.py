@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from tests.scenario.conftest import Stage
 from tests.scenario.crew import answers_of, ended
-from tests.waiting import until
+from tests.waiting import next_turn, until
 
 from loopwright import tool
 from loopwright.core.family_state import MAX_SIGNALS
@@ -122,7 +123,7 @@ async def test_a_signal_of_another_name_does_not_wake(stage: Stage) -> None:
 
 
 async def test_a_signal_whose_sender_died_before_waking_anybody_wakes_when_it_is_sent_again(stage: Stage) -> None:
-    loop = stage.loop(calls(("wait_for", {"name": "go"})), "thanks", tools=TOOLS)
+    loop = stage.loop(calls(("wait_for", {"name": "go"})), "thanks", tools=TOOLS, serve_timers=False)
     waiting = await loop.send("go")
     mortal = stage.mortal("inbox.after#1")
     await stage.dies(mortal, mortal.signal(waiting.session_id, "go", 1, item_id="one"))
@@ -139,6 +140,27 @@ async def test_a_call_that_waits_is_aborted_without_leaving_its_timer(stage: Sta
         await loop.send("well?", session_id=waiting.session_id)
     assert (await loop.send("instead", session_id=waiting.session_id, heal_pending=True)).final_text == "thanks"
     assert not await loop.list_timers(waiting.session_id)
+
+
+async def test_a_stop_beside_a_call_that_waits_drops_its_timer(stage: Stage) -> None:
+    held = asyncio.Event()
+
+    @tool(effect="pure")
+    async def hold(ctx: ToolContext) -> str:
+        """Hold."""
+        held.set()
+        await ctx.cancellation.wait()
+        return "never"
+
+    loop = stage.loop(calls(("wait_long", {}), ("hold", {})), tools=[*TOOLS, hold])
+    await loop.new_session(session_id="s")
+    running = asyncio.ensure_future(loop.send("go", session_id="s"))
+    await held.wait()
+    while not await loop.list_timers("s"):
+        await next_turn()
+    await loop.stop("s")
+    assert (await running).status == "cancelled"
+    assert not await loop.list_timers("s")
 
 
 async def test_a_tool_that_must_not_run_twice_or_waits_for_nothing_is_told_so(stage: Stage) -> None:
