@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.scenario.conftest import Stage
 from tests.scenario.test_workflows import agent, crew, fail, fails, flow, look, looks, texts
 from tests.waiting import next_turn
 
 from loopwright import AgentEvent, AgentEventType, AgentHooks, HookDirective, HookPoint, tool
 from loopwright.engine.actor import ACTORS
+from loopwright.model.family_errors import WorkflowRunError
 from loopwright.ports.hook import ToolBeforeContext
 from loopwright.ports.store import SessionQuery
 from loopwright.ports.tool import ToolContext
@@ -32,6 +34,23 @@ async def test_an_agent_that_takes_too_long_is_stopped_and_its_step_has_failed(s
     child = await loop.get_result(head.session_id)
     assert child is not None
     assert child.status == "cancelled"
+
+
+async def test_the_time_that_an_agents_own_spec_allows_bounds_its_step_too(stage: Stage) -> None:
+    loop = crew(stage, slow=[hangs])
+    step = agent("slow", "slow", timeout_s=30.0)
+    step["spec"] = {**step["spec"], "timeout_s": 0.05}
+    result = await loop.workflows.run(flow(step))
+    assert (result.status, result.error_code) == ("failed", "workflow.step_failed")
+
+
+async def test_a_message_to_a_run_is_refused_as_nobody_would_hear_it(stage: Stage) -> None:
+    loop = crew(stage)
+    paused = await loop.workflows.run(flow({"type": "approve", "id": "ok", "prompt": "well?"}))
+    for said in (loop.send, loop.follow_up, loop.enqueue):
+        with pytest.raises(WorkflowRunError, match="takes no messages"):
+            await said("hello", session_id=paused.run_id)
+    assert (await loop.store.lookup(paused.run_id)).waiting == ()
 
 
 async def test_a_tool_that_takes_too_long_has_failed(stage: Stage) -> None:

@@ -238,8 +238,10 @@ class Leaf(Frame):
     @property
     def deadline(self) -> float | None:
         """UTC epoch seconds after which the attempt under way has failed; None without a limit."""
-        limit = getattr(self.plan.spec, "timeout_s", None)
-        return None if limit is None else self.started_at + limit
+        spec = self.plan.spec
+        limits = [getattr(one, "timeout_s", None) for one in (spec, getattr(spec, "spec", None))]  # of node and agent
+        shortest = min([limit for limit in limits if limit is not None], default=None)
+        return None if shortest is None else self.started_at + shortest
 
     def begin(self) -> None:
         """See `Frame`."""

@@ -29,9 +29,9 @@ from ..model.messages import UserMessage
 from ..model.records import Record, SendFinished, SendStarted, UserMessageAdded
 from ..ports.ambient import breathe
 from ..ports.settling import settled
-from ..ports.store import Enqueued, InboxItem, MarkItem, Op, TakeItems
+from ..ports.store import WAKING_KINDS, Enqueued, InboxItem, MarkItem, Op, TakeItems
 from .actor import ACTORS, Actor, TurnOf
-from .journal import check_known
+from .journal import check_conversation, check_known
 from .kernel import Kernel
 from .running import before_append, epochs_asked, said, without_bytes
 from .turn import AS_SET, INSTEAD, Begun, SendOptions, Turn, ended, healing, pending_error, plain
@@ -58,9 +58,6 @@ _log = logging.getLogger("loopwright.admission")
 _UNHEARD = frozenset({"failed", "degraded", "hit_round_limit", "budget_exceeded"})
 """Outcomes after which a waiting follow-up gets a send of its own; who stopped a run wanted silence."""
 
-_QUIET = frozenset({"stop", "wake", "signal"})
-"""Kinds of inbox items that say nothing to a model: they begin no send."""
-
 BREATH = 32
 """Sends after which everything else that is ready runs first: where neither model nor store waits, nothing else would."""
 
@@ -84,6 +81,8 @@ class Admission:
                 return known
             await self._load(turn)
             state = turn.journal.state
+            if state.workflow is not None:
+                raise child_entry.no_conversation(session_id)
             healed: tuple[Sequence[Record], tuple[Op, ...]] = (), ()
             if state.active is not None:
                 policy = self.kernel.config.on_interrupted
@@ -182,7 +181,7 @@ class Admission:
             if first or state.workflow is not None:  # it begins with what it was made with
                 return await self._open(turn, first)
         items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
-        if any(item.kind not in _QUIET for item in items):
+        if any(item.kind not in WAKING_KINDS for item in items):
             if state.facts.family is not None and child_entry.stopped_before_it_began(state, items):
                 return await child_entry.never_begun(turn, items, self._start(turn))
             return await self._from_inbox(turn)
@@ -193,6 +192,7 @@ class Admission:
 
     async def enqueue(self, session_id: str, message: UserMessage, item_id: str) -> FollowUpQueued:
         """Stores an input in the inbox and leaves it to whoever runs the session."""
+        check_conversation((await self.kernel.store.lookup(session_id)).head)
         return _receipt(session_id, item_id, await self._queued(session_id, message, item_id))
 
     async def follow_up(
@@ -200,7 +200,9 @@ class Admission:
     ) -> StatefulResult | FollowUpQueued:
         """Stores an input in the inbox; runs it when nobody else will."""
         store = self.kernel.store
-        check_known((await store.lookup(session_id)).head, self.kernel.config.agent_name)
+        head = (await store.lookup(session_id)).head
+        check_known(head, self.kernel.config.agent_name)
+        check_conversation(head)
         queued = await self._queued(session_id, message, item_id)
         receipt = _receipt(session_id, item_id, queued)
         if queued.duplicate and queued.depth == 0:
@@ -222,7 +224,7 @@ class Admission:
                 old = await turn.take_over("a follow-up arrived")
                 return functools.partial(self._own_after, turn, old, item_id)
             items = await turn.journal.waiting()
-            return await self._from_inbox(turn) if any(i.kind not in _QUIET for i in items) else None
+            return await self._from_inbox(turn) if any(i.kind not in WAKING_KINDS for i in items) else None
 
         async with self._turn(session_id) as actor:
             try:

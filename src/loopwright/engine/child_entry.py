@@ -13,6 +13,7 @@ from ..core.result import StatefulResult, result_of
 from ..core.state import State
 from ..model.errors import CancellationRequested, LoopwrightError
 from ..model.event_types import AgentEventType
+from ..model.family_errors import WorkflowRunError
 from ..model.records import Record, SendFinished, SendStarted, UserMessageAdded
 from ..model.usage import NO_USAGE
 from ..ports.store import InboxItem, TakeItems
@@ -111,3 +112,10 @@ async def parent_goes_on(kernel: Kernel, state: State) -> None:
     except LoopwrightError:
         return  # it is gone, or the store is away; what was put into its inbox is there
     actor.inbox_seq = max(actor.inbox_seq, head.inbox_seq)
+
+
+def no_conversation(run_id: str) -> WorkflowRunError:
+    """The error of a message for a workflow run, which nobody would hear."""
+    return WorkflowRunError(
+        run_id, "a workflow run takes no messages; signal() reaches its waits, submit_input() its questions"
+    )

@@ -67,11 +67,12 @@ if TYPE_CHECKING:
     from ..core import chain
     from ..model import call_errors
     from ..ports.memory import MemorySnapshot
-    from . import commit_line, inbox_order, memory_recall, money
+    from . import child_entry, commit_line, inbox_order, memory_recall, money
     from .commit_line import CommitLine
 else:
     chain = Late("loopwright.core.chain")
     call_errors = Late("loopwright.model.call_errors")
+    child_entry = Late("loopwright.engine.child_entry")
     inbox_order = Late("loopwright.engine.inbox_order")
     commit_line = Late("loopwright.engine.commit_line")
     memory_recall = Late("loopwright.engine.memory_recall")
@@ -382,6 +383,12 @@ def check_known(head: Head, agent_name: str) -> None:
     if head.min_format > CURRENT_FORMAT:
         raise SessionTooNewError(head.session_id, head.min_format, CURRENT_FORMAT)
     check_agent(head.session_id, head.agent_name, agent_name)
+
+
+def check_conversation(head: Head) -> None:
+    """Raises `WorkflowRunError` for a workflow run, in which nobody would hear a message."""
+    if head.kind == "workflow":
+        raise child_entry.no_conversation(head.session_id)
 
 
 def check_agent(session_id: str, name: str, known: str) -> None:

@@ -75,7 +75,7 @@ class InboxItem(Struct, frozen=True, gc=False):
 
 
 WAKING_KINDS: Final = ("wake", "signal", "stop")
-"""Kinds of inbox items that make a waiting session claimable; a message alone does not."""
+"""Kinds of inbox items that make a waiting session claimable and say nothing to a model; a message alone does not."""
 
 
 class ForkPoint(Struct, frozen=True, gc=False):
