@@ -15,6 +15,10 @@ MAX_LINES = 60
 MAX_FILES = 24
 
 SAYS = {
+    "agents": [
+        "waiting_for_input | Who eats no fish?",
+        "Dinner is at eight, and nobody eats fish. | 5 calls in all",
+    ],
     "approval_hook": [
         "waiting_for_input | May the agent call delete_branch",
         "completed | Well: a person denied the call",

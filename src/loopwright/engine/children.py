@@ -23,7 +23,6 @@ from ..model.family_errors import SpawnRefusedError
 from ..model.family_records import CallWaits, ChildFinished, ChildStarted, HandedOff, Lifecycle, SessionSpawned
 from ..model.messages import MessageLike, UserMessage
 from ..model.records import Effect, Outcome, Record, SessionCreated
-from ..model.wake_bodies import Wake
 from ..ports.child_agents import ChildInfo, ChildResult
 from ..ports.store import CreateSession, DropSession, Head, InboxItem, NewSession, Op, PutItem, SessionQuery, TakeItems
 from .actor import ACTORS
@@ -161,6 +160,8 @@ class CallChildren:
 
     def forget(self) -> None:
         """The result is stored: children that are gone need no memory here."""
+        if self._handed is not None:
+            self._run.emit(AgentEventType.AGENT_HANDED_OFF, self._handed.persona.name, self._handed.reason)
         for child_id in self._ended:
             ACTORS.drop(self._run.kernel.store.identity, child_id)
 
@@ -439,10 +440,8 @@ def left_behind(state: State, outcome: Outcome, at: float) -> tuple[list[Record]
         if child.lifecycle == "ephemeral" and child.awaited:
             ops.append(DropSession(child_id))
         else:
-            here = f"stop:{state.facts.session_id}:{state.position}"
-            # The wake says nothing: it makes a child that waits claimable, so that somebody takes the stop.
-            ops.append(PutItem(child_id, InboxItem(here, "stop", STOPPED.encode(), at)))
-            ops.append(PutItem(child_id, InboxItem(f"{here}:wake", "wake", encode(Wake()), at)))
+            item = InboxItem(f"stop:{state.facts.session_id}:{state.position}", "stop", STOPPED.encode(), at)
+            ops.append(PutItem(child_id, item))
     return records, tuple(ops)
 
 

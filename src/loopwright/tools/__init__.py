@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .agents import agents_tool, hand_off_tool, spawn_agent_tool
     from .board import board_tools
     from .decorator import tool
     from .local_shell import LocalShellBackend
@@ -21,12 +22,25 @@ _HOME = {
     "LocalShellBackend": "local_shell",
     "ToolRegistry": "registry",
     "Workspace": "workspace",
+    "agents_tool": "agents",
     "board_tools": "board",
     "create_default_tool_registry": "presets",
+    "hand_off_tool": "agents",
+    "spawn_agent_tool": "agents",
     "tool": "decorator",
 }
 
-__all__ = ["LocalShellBackend", "ToolRegistry", "Workspace", "board_tools", "create_default_tool_registry", "tool"]
+__all__ = [
+    "LocalShellBackend",
+    "ToolRegistry",
+    "Workspace",
+    "agents_tool",
+    "board_tools",
+    "create_default_tool_registry",
+    "hand_off_tool",
+    "spawn_agent_tool",
+    "tool",
+]
 
 
 def __getattr__(name: str) -> Any:
