@@ -23,9 +23,10 @@ from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError, SessionLeftError
 from ..model.records import Interaction
 from ..ports.cancellation import CancellationToken
+from ..workflow.picture import clean
 from .agent_setup import AgentSettings, opened_agent
 from .exit_codes import ExitCode, code_of_outcome
-from .journal_lines import printable, tokens_text
+from .journal_lines import tokens_text
 from .screen import question_text
 from .session_drive import ANSWERED_BY, STOP_SIGNALS, answer_from_text, ask_on_terminal, write_json
 from .store_place import db_option, opened_store
@@ -35,6 +36,10 @@ from .workflow_tail import RunTail, resolved_run
 
 LOOK_S: Final = 0.1
 """How often the journal is looked at while a run goes on."""
+
+
+MOST_SAID: Final = 2_000
+"""Characters of one line about a run."""
 
 
 class Opened(Struct, frozen=True):
@@ -114,7 +119,7 @@ class RunDrive:
             return ExitCode.CANCELLED
         self._screen.end(self._tail.marks)
         if self._tail.marks is not None:
-            self._screen.note(summary(self._tail.marks, tokens_text(result.usage)))
+            self._screen.note(summary(self._tail.marks, result.failures, tokens_text(result.usage)))
         self._show(result, order)
         return code_of_outcome(result.status)
 
@@ -186,7 +191,7 @@ class RunDrive:
         if result.status == "waiting_for_input":
             several = len(result.pending_interactions) > 1
             for question in result.pending_interactions:
-                self._say(f"  ? {question_text(question)}" + (f" ({question.id})" if several else ""), bare=True)
+                self._say(f"? {question_text(question)}" + (f" ({question.id})" if several else ""), bare=True)
             which = " --question ID" if several else ""
             self._say(f"the run waits for an answer: {self._go_on()} --answer TEXT{which}")
         elif result.status != "completed":
@@ -201,7 +206,7 @@ class RunDrive:
         return f"loopwright workflow cancel {self.run_id}{self.opened.db}"
 
     def _say(self, text: str, *, bare: bool = False) -> None:
-        sys.stderr.write(("" if bare else "loopwright: ") + " ".join(printable(text).split("\n")) + "\n")
+        sys.stderr.write(("  " if bare else "loopwright: ") + clean(text, MOST_SAID) + "\n")
         sys.stderr.flush()
 
 

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from ..model.records import QuestionAsked, Record, ToolFinished
-from ..model.workflow_records import StepFinished, StepStarted, StepWaits
+from ..model.workflow_records import NodeDecided, StepFinished, StepStarted, StepWaits
 from ..workflow import RunMarks
 from ..workflow.picture import clean, span_text
 from ..workflow.picture_marks import Mark
@@ -172,6 +172,8 @@ class LineScreen:
                 failed = record.outcome == "failed"
                 said = record.error_message if failed else record.text
                 self._ended(record.path, record.outcome, said or "", failed=failed)
+            case NodeDecided(value={"error": str(error)}):
+                self._ended(record.path, "failed", error, failed=True)
             case ToolFinished():
                 failed = record.status not in ("finished", "answered", "aborted")
                 self._ended(record.call_id.rpartition("#")[0], record.status, parts_text(record.content), failed=failed)
@@ -227,16 +229,11 @@ class LineScreen:
             pass
 
 
-def summary(marks: RunMarks, tokens: str) -> str:
-    """The line under a run: how it ended, steps, failures, tokens, time."""
-    leaves = [marks.mark(node) for node in marks.picture.walk() if node.is_leaf and not node.inside]
-    ended = sum([sum(mark.counts.values()) for mark in leaves])
-    failed = sum([mark.counts.get("failed", 0) for mark in leaves])
-    words = [
-        (marks.status or "not begun").replace("_", " "),
-        counted(ended, "step") + (f", {failed:,} failed" if failed else ""),
-    ]
-    words.append(tokens)
+def summary(marks: RunMarks, failures: int, tokens: str) -> str:
+    """The line under a run: how it ended, steps that began or ended, failures, tokens, time."""
+    steps = sum([marks.mark(node).times for node in marks.picture.walk() if node.is_leaf and not node.inside])
+    failed = f", {failures:,} failed" if failures else ""
+    words = [(marks.status or "not begun").replace("_", " "), counted(steps, "step") + failed, tokens]
     if marks.started_at is not None and marks.finished_at is not None:
         words.append(span_text(marks.finished_at - marks.started_at))
     return " · ".join(words)

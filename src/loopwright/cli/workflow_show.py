@@ -107,8 +107,7 @@ def _head_json(head: Head, state: str) -> dict[str, Any]:
 def _print_runs(runs: Sequence[tuple[Head, str]]) -> None:
     console = terminal_console(sys.stdout)
     width = console.width if console.is_terminal else 10_000
-    headings = ("run", "state", "updated", "name")
-    rows = [headings]
+    rows: list[tuple[str, ...]] = [("run", "state", "updated", "name")]
     for head, state in runs:
         name = "(encrypted)" if is_sealed_title(head.title) else one_line(head.title, 64)
         rows.append((head.session_id, state.replace("_", " "), ago(head.updated_at), name))

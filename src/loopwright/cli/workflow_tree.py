@@ -51,8 +51,8 @@ class Branch(Struct):
 
     @property
     def open(self) -> bool:
-        """True when something happens here."""
-        return self.mark.status in ("running", "waiting")
+        """True when something happens here or below."""
+        return self.mark.status in ("running", "waiting") or any(one.open for one in self.below)
 
 
 def tree_lines(marks: RunMarks, *, width: int, room: int | None = None, now: float | None = None) -> list[Text]:
@@ -154,12 +154,16 @@ def _words(node: PictureNode, mark: Mark, width: int, now: float | None) -> Iter
         yield mark.child_id, "dim"
 
 
-def without_signs(text: str, encoding: str) -> str:
-    """`text` for an output with this encoding: signs and lines become plain ones, else a question mark stands there."""
+def without_signs(text: str, encoding: str | None) -> str:
+    """`text` for an output with this encoding: signs and lines become plain ones, else a question mark stands there.
+
+    None: it takes any text.
+    """
+    encoding = encoding or "utf-8"
     try:
-        text.encode(encoding or "ascii")
+        text.encode(encoding)
     except UnicodeEncodeError:
         for sign, plain in _PLAIN.items():
             text = text.replace(sign, plain)
-        return text.encode(encoding or "ascii", "replace").decode(encoding or "ascii")
+        return text.encode(encoding, "replace").decode(encoding)
     return text

@@ -62,11 +62,11 @@ class PictureNode(Struct, frozen=True, kw_only=True):
 
     def walk(self) -> Iterator[PictureNode]:
         """The node and everything in it, from the top down."""
-        waiting = [self]
+        waiting: list[PictureNode] = [self]
         while waiting:
             node = waiting.pop()
             yield node
-            more = [*node.children, *(one for one in (node.judge, node.fallback) if one is not None)]
+            more: list[PictureNode] = [*node.children, *(one for one in (node.judge, node.fallback) if one is not None)]
             waiting += reversed(more)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -255,8 +255,7 @@ class RunMarks:
     def _decided(self, path: str, value: object) -> None:
         name = path.rpartition("/")[2].partition("[")[0]
         if isinstance(value, dict):
-            failed: Mapping[str, object] = value
-            self._broken[name] = clean(str(failed.get("error", "")))
+            self._broken[name] = clean(str(cast("dict[str, object]", value).get("error", "")))
         elif isinstance(value, bool):
             if value:
                 self._over.add(name)
@@ -366,7 +365,7 @@ class RunMarks:
         if live:
             mark.status = "waiting" if "running" not in live.values() else "running"
         elif begun:
-            worst = [one.status for one in marks if one.status in ("failed", "cancelled")]
+            worst: list[MarkStatus] = [one.status for one in marks if one.status in ("failed", "cancelled")]
             over = key in self._over or mark.iteration >= node.plan.iterations or self.status == "completed"
             mark.status = worst[0] if worst else "completed" if over else "running" if self.live else "cancelled"
 
