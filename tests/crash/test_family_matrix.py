@@ -27,7 +27,9 @@ SOME = (
 @pytest.mark.parametrize("name", NAMES)
 def test_a_family_stopped_at_any_point_goes_on_by_the_same_send_on_sqlite(name: str, folder: Path) -> None:
     family = FAMILIES[name]
-    assert len(crash_matrix(family.build, family.scenario, dsn=f"{folder}/{{run}}.db", names_only=not IS_FULL).rows) >= 10
+    assert (
+        len(crash_matrix(family.build, family.scenario, dsn=f"{folder}/{{run}}.db", names_only=not IS_FULL).rows) >= 10
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
