@@ -34,7 +34,7 @@ from .session_table import state_of
 from .spec_files import input_of, read_json, read_spec
 from .standard_streams import text_of_argument
 from .store_place import DB_VARIABLE, DEFAULT_DB, db_option
-from .workflow_drive import Opened, RunDrive, DriveOrder, opened_loop
+from .workflow_drive import DriveOrder, Opened, RunDrive, opened_loop
 from .workflow_screen import screen_of_run
 from .workflow_show import list_runs, show
 from .workflow_tail import resolved_run
