@@ -34,7 +34,7 @@ from .session_table import state_of
 from .spec_files import input_of, read_json, read_spec
 from .standard_streams import text_of_argument
 from .store_place import DB_VARIABLE, DEFAULT_DB, db_option
-from .workflow_drive import Opened, RunDrive, RunOrder, opened_loop
+from .workflow_drive import DriveOrder, Opened, RunDrive, opened_loop
 from .workflow_screen import screen_of_run
 from .workflow_show import list_runs, show
 from .workflow_tail import resolved_run
@@ -118,7 +118,7 @@ def run(
                 spec_here = msgspec.structs.replace(spec, metadata={**spec.metadata, **opened.metadata})
             run_id = await opened.loop.workflows.create(spec_here, value, served=detach)
             if not detach:
-                return await _drive(opened, run_id, RunOrder(as_json=as_json))
+                return await _drive(opened, run_id, DriveOrder(as_json=as_json))
         _in_background(opened, run_id, settings, as_json=as_json)
         return ExitCode.COMPLETED
 
@@ -157,7 +157,7 @@ def resume(
         allow_bash=allow_bash,
         agent=agent,
     )
-    order = RunOrder(as_json=as_json, answer=None if answer is None else text_of_argument(answer), question=question)
+    order = DriveOrder(as_json=as_json, answer=None if answer is None else text_of_argument(answer), question=question)
 
     async def work() -> int:
         async with opened_loop(settings, agent_module, run_id) as opened:
@@ -191,7 +191,7 @@ def cancel(
     sys.stderr.write(f"loopwright: {with_store(db, work)}\n")
 
 
-async def _drive(opened: Opened, run_id: str, order: RunOrder) -> int:
+async def _drive(opened: Opened, run_id: str, order: DriveOrder) -> int:
     screen = screen_of_run("Ctrl-C leaves the run; it goes on with `loopwright workflow resume`")
     return await RunDrive(opened, run_id, screen).carry_out(order)
 

@@ -78,7 +78,7 @@ async def opened_loop(settings: AgentSettings, agent_module: str | None, run_id:
         yield Opened(agent.loop, run_id, agent.metadata, settings.repeated_words(), db_option(settings.db))
 
 
-class RunOrder(Struct, frozen=True, kw_only=True):
+class DriveOrder(Struct, frozen=True, kw_only=True):
     """How a run is shown and what is said at its end."""
 
     as_json: bool = False
@@ -99,7 +99,7 @@ class RunDrive:
         self._leave = CancellationToken()
         self._answering = False
 
-    async def carry_out(self, order: RunOrder) -> int:
+    async def carry_out(self, order: DriveOrder) -> int:
         """Runs it until it ended, a person is needed or somebody leaves; answers the exit code."""
         self._screen.begin(self.run_id)
         await self._tail.look()  # what was before is in the tree, and no news
@@ -160,10 +160,10 @@ class RunDrive:
                 self._answering = False
         return await loop.workflows.resume(self.run_id, leave=self._leave)
 
-    def _asks(self, order: RunOrder) -> bool:
+    def _asks(self, order: DriveOrder) -> bool:
         return not order.as_json and order.answer is None and sys.stdin.isatty() and sys.stderr.isatty()
 
-    async def _answer(self, order: RunOrder) -> tuple[Interaction, Any]:
+    async def _answer(self, order: DriveOrder) -> tuple[Interaction, Any]:
         """The question that the order's answer is for, and the value that it means."""
         questions = (await self.opened.loop.workflows.get(self.run_id, steps=False)).pending_interactions
         open_ids = ", ".join([question.id for question in questions]) or "none"
@@ -179,7 +179,7 @@ class RunDrive:
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    def _show(self, result: WorkflowResult, order: RunOrder) -> None:
+    def _show(self, result: WorkflowResult, order: DriveOrder) -> None:
         if order.as_json:
             write_json(run_json(result))
         elif result.status == "completed":
