@@ -70,7 +70,7 @@ class HandlerContext:
     def __init__(self, run: RunContext, call: OpenCall, name: str, key: str, effect: Effect) -> None:
         self._run = run
         self._token: CancellationToken | None = None
-        self._effect = effect
+        self._effect: Effect = effect
         self._works: tuple[OnCommit, ...] = ()
         self._is_over = False
         self._draft: Draft | None = None

@@ -444,7 +444,7 @@ def _in_order(
 
     def key(head: Head) -> tuple[Any, ...]:
         calls, at = list[str](), head.session_id
-        while (parent := parents[at]) in own and parent is not None:
+        while (parent := parents[at]) is not None and parent in own:
             calls.insert(0, spawned[at].by if at in spawned else "")
             at = parent
         # Families are whole even where their roots are of one age.
