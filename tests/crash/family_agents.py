@@ -72,7 +72,7 @@ def family(
 
 async def to_its_end(loop: StatefulAgentLoop) -> StatefulResult:
     """Waits for what goes on beside the host; what was left behind is for `serve`, as in a worker's process."""
-    for _ in range(50):
+    for _ in range(500):
         result = await loop.get_result(SESSION)
         if result is not None and result.status != "waiting_for_input":
             return result
