@@ -125,7 +125,8 @@ class RunContext:
         """A tool that this send may use. Raises `ToolNotFound`, also for one that exists but is not allowed."""
         found = self.tools.get(name) if self.allowed is None or name in self.allowed else None
         if found is None:
-            raise ToolNotFound(name, [spec.name for spec in self.specs()])
+            here = self.tools.names()
+            raise ToolNotFound(name, [one for one in here if self.allowed is None or one in self.allowed])
         return found
 
     @property

@@ -129,14 +129,7 @@ class Turn:
 
         Nothing is taken or stored then: a process that has the tool can continue the send.
         """
-        state = self.journal.state
-        if state.active is None or (declared := state.active.start.tools) is None:
-            return
-        here = self.options.registry or self.kernel.tools
-        to_run = [c.call for c in state.open_calls() if c.started is None and c.call.id not in answered]
-        missing = sorted({c.name for c in to_run if c.name in declared and here.get(c.name) is None})
-        if missing:
-            raise AgentUnavailableError(self.actor.session_id, self.kernel.config.agent_name, here.names(), missing)
+        check_tools(self.kernel, self.journal.state, self.options.registry or self.kernel.tools, answered)
 
     async def take_over(self, reason: str) -> Begun:
         """Takes the lease of the interrupted send; a session that keeps killing its process ends instead of running."""
@@ -177,6 +170,18 @@ class Turn:
         reason = self.journal.stop_among(await self.journal.waiting())
         if reason is not None:
             self.token.cancel(reason)
+
+
+def check_tools(kernel: Kernel, state: State, here: ToolSource, answered: frozenset[str] = frozenset()) -> None:
+    """See `Turn.check_tools`."""
+    if state.active is None or (declared := state.active.start.tools) is None:
+        return
+    # Of a `once` call that was started only its outcome is asked for; every other handler runs, or runs again.
+    asked = [c for c in state.open_calls() if c.started is not None and c.started.effect == "once"]
+    to_run = [c.call for c in state.open_calls() if c not in asked and c.call.id not in answered]
+    missing = sorted({c.name for c in to_run if c.name in declared and here.get(c.name) is None})
+    if missing:
+        raise AgentUnavailableError(state.facts.session_id, kernel.config.agent_name, here.names(), missing)
 
 
 def pending_error(session_id: str, state: State) -> SessionPendingError:
