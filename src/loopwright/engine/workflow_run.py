@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from ..core.calls import text_of as shown_text
@@ -60,6 +60,9 @@ class WorkflowRun(Run):
         self._event = asyncio.Event()
         self._line = WorkflowLine(self.journal, self._event)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        """The newest attempt of each leaf that does its work here, by path."""
+        self._alive: set[asyncio.Task[None]] = set()
+        """These, and former attempts that have told their end and are not quite over."""
         self._reports: list[LeafNews] = []
         """What leaves told and is not stored yet."""
         self._lost: BaseException | None = None
@@ -252,12 +255,19 @@ class WorkflowRun(Run):
 
     def _launch(self, begun: LeafNews) -> None:
         if begun.work is not None:
-            loop = asyncio.get_running_loop()
-            self._tasks[begun.path] = loop.create_task(self._work(begun.path, begun.work()))
+            work = self._work(begun.path, begun.work, self._tasks.get(begun.path))
+            task = self._tasks[begun.path] = asyncio.get_running_loop().create_task(work)
+            self._alive.add(task)
+            task.add_done_callback(self._alive.discard)
 
-    async def _work(self, path: str, work: Awaitable[LeafNews | None]) -> None:
+    async def _work(
+        self, path: str, work: Callable[[], Awaitable[LeafNews | None]], former: asyncio.Task[None] | None
+    ) -> None:
+        """The work of one attempt. The end of the one before it may be stored a moment before its task is over."""
         try:
-            if (end := await work) is not None:
+            if former is not None:
+                await asyncio.wait([former])
+            if (end := await work()) is not None:
                 self._reports.append(end)
         except LOST as error:
             self._lost = error
@@ -266,19 +276,20 @@ class WorkflowRun(Run):
         except Exception as error:  # noqa: BLE001 - the top of a leaf: whatever it is ends the run as failed
             self._lost = error
         finally:
-            self._tasks.pop(path, None)
+            if self._tasks.get(path) is asyncio.current_task():
+                del self._tasks[path]
             self._event.set()
 
     async def _wind_down(self) -> None:
         """Nothing of the run works on when this returns; what leaves told at their end is stored with the run's."""
         if self.journal.left or self.journal.lease is None or self._lost is not None:
-            for task in self._tasks.values():
+            for task in self._alive:
                 task.cancel()
         elif not self.context.token.cancelled and self._tasks:
             self.context.token.cancel("the run is over")
         await self._line.rest()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks.values()))
+        if self._alive:
+            await asyncio.wait(list(self._alive))
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
