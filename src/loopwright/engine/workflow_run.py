@@ -21,10 +21,12 @@ from ..core.workflow_state import call_id_of, woken
 from ..core.workflow_templates import NoOutput, text_of
 from ..model.errors import CancellationRequested, InboxMovedError
 from ..model.event_types import AgentEventType
+from ..model.family_errors import TooManyLeavesError
 from ..model.records import Record, SendPaused, ToolFinished
 from ..model.usage import NO_USAGE
 from ..model.wake_bodies import Wake
 from ..model.workflow_records import NodeDecided, StepFinished, StepStarted, StepWaits, StepWoken
+from ..model.workflow_spec import MAX_LEAVES
 from ..ports.cancellation import POLL_S
 from ..ports.store import DropTimer, Op, TakeItems
 from . import wakes, workflow_stops
@@ -39,6 +41,9 @@ from .workflow_values import RunValues
 
 MAX_RUNNING: Final = 64
 """Leaves of one run that do their work here at the same time."""
+
+PASSED_PER_LEAF: Final = 10
+"""Steps that were skipped or refused, and decisions, for each leaf that a run may start."""
 
 LOOK_S: Final = 0.25
 """How often the inbox is thought of while steps wait outside and others work."""
@@ -65,6 +70,8 @@ class WorkflowRun(Run):
         """These, and former attempts that have told their end and are not quite over."""
         self._reports: list[LeafNews] = []
         """What leaves told and is not stored yet."""
+        self._left_open: list[str] = []
+        """Tool steps whose work is over without an end, by path: what they wait for may have been there already."""
         self._lost: BaseException | None = None
         """What a leaf raised that ends the run."""
         self._later: dict[str, float] = {}
@@ -102,6 +109,8 @@ class WorkflowRun(Run):
                 self._adopt()
             if self.journal.inbox_waiting:
                 await self._take_wakes()
+            while self._left_open:
+                self._go_on(self._left_open.pop())
             if await self._turned():
                 continue
             if self.machine.done is not None and not self._tasks:
@@ -140,6 +149,15 @@ class WorkflowRun(Run):
             elif (again := self._leaves.again(leaf)) is not None:
                 self._launch(again)
 
+    def _go_on(self, path: str) -> None:
+        """Runs a tool step again whose call goes on with what it asked to wait for."""
+        leaf = self.machine.running.get(path)
+        if leaf is None or path in self._tasks or leaf.stopping:
+            return
+        call = self._run.calls.get(call_id_of(path, leaf.attempt))
+        if call is not None and call.woken is not None and (again := self._leaves.again(leaf)) is not None:
+            self._launch(again)
+
     def _has_told(self, path: str) -> bool:
         return any(one.path == path for one in self._reports)
 
@@ -148,6 +166,7 @@ class WorkflowRun(Run):
         if (one := self._line.next_alone()) is not None:
             await self._line.write(one)
             return True
+        self._check_bound()
         begun, failed = await self._due()
         stopped = self._stops()
         ended, self._reports = [*self._reports, *stopped], []
@@ -165,6 +184,8 @@ class WorkflowRun(Run):
         except BaseException as error:
             told(line, error)
             raise
+        finally:
+            self.context.promised.difference_update([one.took for one in begun if one.took is not None])
         told(line)
         self._stored(begun, ended, records)
         return True
@@ -210,6 +231,12 @@ class WorkflowRun(Run):
                 return begun, begin
             begun.append(begin)
         return begun, None
+
+    def _check_bound(self) -> None:
+        """Raises `TooManyLeavesError` when so much was decided, skipped or refused that the run would go on for ever."""
+        most = self._run.spec.max_leaves or MAX_LEAVES
+        if self.machine.passed > PASSED_PER_LEAF * most and self.machine.news:
+            raise TooManyLeavesError(self.context.session_id, most, self.machine.passed)
 
     def _ripe(self) -> None:
         """Puts retries whose time has come back to what is due, and ends waits whose time is over."""
@@ -269,6 +296,8 @@ class WorkflowRun(Run):
                 await asyncio.wait([former])
             if (end := await work()) is not None:
                 self._reports.append(end)
+            else:
+                self._left_open.append(path)
         except LOST as error:
             self._lost = error
         except asyncio.CancelledError:
