@@ -414,7 +414,12 @@ def _linked(state: State, record: ChainLinked, at: float) -> None:
     state.facts.chain = record.digest
 
 
-def _nothing(state: State, record: ToolAbandoned | RunResumed, at: float) -> None:
+def _run_resumed(state: State, record: RunResumed, at: float) -> None:
+    if state.active is not None:
+        state.active.paused = False
+
+
+def _nothing(state: State, record: ToolAbandoned, at: float) -> None:
     return
 
 
@@ -454,7 +459,7 @@ _STEPS: dict[type, Callable[[State, Any, float], None]] = {
     QuestionAsked: _asked,
     QuestionAnswered: _answered,
     SendPaused: _paused,
-    RunResumed: _nothing,
+    RunResumed: _run_resumed,
     SendFinished: _finished,
     HistoryRepaired: _repaired,
     StateCheckpointed: _checkpointed,

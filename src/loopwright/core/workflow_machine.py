@@ -34,6 +34,7 @@ class WorkflowMachine:
         "failures",
         "listening",
         "news",
+        "passed",
         "ready",
         "root",
         "running",
@@ -47,6 +48,8 @@ class WorkflowMachine:
         """Leaves that started and have not ended, by path."""
         self.begun = 0
         """Leaves that started so far, attempts apart."""
+        self.passed = 0
+        """Leaves that ended without having started, and decisions."""
         self.errors: list[tuple[str, int]] = []
         """Path and position of steps that failed for good, the first `KEPT_ERRORS` of them."""
         self.failures = 0
@@ -82,7 +85,9 @@ class WorkflowMachine:
 
         `for_good`: no further attempt is made.
         """
-        leaf = self.running.pop(path, None) or self.ready.pop(path, None)
+        leaf: Frame | None = self.running.pop(path, None)
+        if leaf is None and (leaf := self.ready.pop(path, None)) is not None:
+            self.passed += 1
         if isinstance(leaf, Leaf):
             leaf.finished(outcome, position, at, for_good=for_good)
             if outcome == "failed" and not leaf.live and path not in self.ready:
@@ -96,6 +101,7 @@ class WorkflowMachine:
         """
         frame = self.ready.pop(path, None)
         if frame is not None:
+            self.passed += 1
             if isinstance(value, dict):
                 self._failed(path, position)
             frame.decided(value, position)
@@ -159,7 +165,7 @@ class WorkflowMachine:
         return {
             "ready": [(path, _shown(frame)) for path, frame in self.ready.items()],
             "running": sorted((path, _shown(frame)) for path, frame in self.running.items()),
-            "counts": (self.begun, self.failures, tuple(self.errors)),
+            "counts": (self.begun, self.passed, self.failures, tuple(self.errors)),
             "names": {name: _ended(ended) for name, ended in self.root.names.items()},
             "done": None if self.done is None else _ended(self.done),
         }

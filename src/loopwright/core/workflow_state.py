@@ -144,14 +144,17 @@ def took(leaf: Leaf, name: str, payload: Any) -> list[Record]:
     return [SignalTaken(name, leaf.path), end]
 
 
-def beginning(state: State, leaf: Leaf, waits: StepWaits) -> list[Record]:
-    """Records of a wait step that begins; one for a signal that is kept ends at once."""
+def left_alone(state: State) -> bool:
+    """True when a tool step of a run that paused waits for nothing: somebody has to go on with it."""
+    run = state.workflow
+    assert run is not None
+    return any(call.waits is None and not call.waits_for_person for call in run.calls.values())
+
+
+def beginning(leaf: Leaf, waits: StepWaits, kept: SignalReceived | None) -> list[Record]:
+    """Records of a wait step that begins; with a kept signal it ends at once."""
     assert isinstance(leaf.plan.spec, WaitNode)
-    family = state.facts.family
-    for kept in () if waits.signal is None or family is None else family.signals:
-        if kept.name == waits.signal:
-            return took(leaf, kept.name, kept.payload)
-    return [waits]
+    return [waits] if kept is None else took(leaf, kept.name, kept.payload)
 
 
 def refusal(state: State, record: Record) -> str | None:

@@ -19,7 +19,7 @@ from ..model.codec import decode, encode
 from ..model.errors import CancellationRequested, SessionGoneError, SessionNotFoundError
 from ..model.family_records import CallWoken, SessionSpawned, SignalReceived
 from ..model.messages import UserMessage
-from ..model.records import Outcome, Record
+from ..model.records import Outcome, Record, RunResumed
 from ..model.timer_spec import TimerBody
 from ..model.usage import NO_USAGE, Usage
 from ..model.wake_bodies import Signal, Wake
@@ -77,13 +77,15 @@ async def wake(turn: Turn) -> Begun | None:
 
 
 async def _woken_by_nobody(turn: Turn) -> Begun | None:
-    """Goes on with a send that waits for a child which somebody has to go on with: its process is gone."""
+    """Goes on with a send that waits for what nobody works on: a child whose process is gone, an open call of a run."""
     journal, state = turn.journal, turn.journal.state
     records: list[Record] = []
     for child_id in _waited_for(state):
         if await _left_alone(journal.kernel, child_id):
             said = Wake(child_id=child_id)
             records += waking.woken(state, said) if state.workflow is None else workflow_state.woken(state, said)
+    if not records and state.workflow is not None and workflow_state.left_alone(state):
+        records = [RunResumed("nobody works on what is open", journal.takeovers)]
     if not records:
         return None
     turn.check_tools()

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ..core import spawning
+from ..core import spawning, waking
 from ..core.calls import idempotency_key
 from ..core.result import StatefulResult
 from ..core.workflow_conditions import holds, references_of_condition
@@ -69,6 +69,8 @@ class LeafNews(Struct):
     new: NewChild | None = None
     ends: bool = False
     """They end the leaf, which had not begun, as failed."""
+    took: str | None = None
+    """Item id of a kept signal that these records take."""
     gone: str | None = None
     """A child whose result this is: it needs no memory here any more."""
 
@@ -276,9 +278,12 @@ class Leaves:
             until = _time_of(await self._text(spec.until, leaf))
         on: WaitsOn = "signal" if spec.signal is not None else "time"
         waits = StepWaits(path=leaf.path, on=on, until=until, signal=spec.signal)
-        records = beginning(self.context.state, leaf, waits)
-        ops = self._timer(leaf, until) if records[0] is waits else ()
-        return LeafNews(leaf.path, [StepStarted(path=leaf.path, attempt=leaf.attempt), *records], ops)
+        kept = waking.oldest(self.context.state, waits.signal, self.context.promised)
+        records = [StepStarted(path=leaf.path, attempt=leaf.attempt), *beginning(leaf, waits, kept)]
+        if kept is None:
+            return LeafNews(leaf.path, records, self._timer(leaf, until))
+        self.context.promised.add(kept.item_id)
+        return LeafNews(leaf.path, records, took=kept.item_id)
 
     def _timer(self, leaf: Leaf, until: float | None) -> tuple[Op, ...]:
         if until is None:
@@ -384,6 +389,7 @@ class _Stoppable:
         self._above, self._tokens, self._path = context.token, leaves.tokens, leaf.path
         self._own = RunContext(context.kernel, context.journal, CancellationToken(), context.tools)
         self._own.drafted = context.drafted
+        self._own.promised = context.promised
         self._unfollow: Callable[[], None] = _nothing
         if leaf.stopping:
             self._own.token.cancel(HALTED)

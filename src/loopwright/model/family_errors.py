@@ -113,11 +113,15 @@ class WorkflowRunError(UsageError):
 
 
 class TooManyLeavesError(UsageError):
-    """A workflow run would start more steps than it may; the step was not started."""
+    """A workflow run would start more steps than it may, or passes by more than it may; the step was not started.
+
+    When it comes of what was passed by (skipped, refused or decided), the run has failed with this code.
+    """
 
     code = "workflow.too_many_leaves"
 
-    def __init__(self, run_id: str, most: int) -> None:
+    def __init__(self, run_id: str, most: int, passed: int | None = None) -> None:
         self.run_id = run_id
         self.most = most
-        super().__init__(f"run {run_id!r} may start {most:,} steps, and has; give it fewer items, or raise max_leaves")
+        has = "and has" if passed is None else f"and has skipped, refused or decided {passed:,}"
+        super().__init__(f"run {run_id!r} may start {most:,} steps, {has}; give it fewer items, or raise max_leaves")
