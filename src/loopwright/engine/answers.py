@@ -102,11 +102,14 @@ class Answers:
             await children.end_below(self.kernel, below)
         return count
 
-    async def stop(self, session_id: str, reason: str) -> bool:
-        """Stops the run of a session, wherever it runs; see `StatefulAgentLoop.stop`."""
+    async def stop(self, session_id: str, reason: str, *, unbegun: bool = False) -> bool:
+        """Stops the run of a session, wherever it runs; see `StatefulAgentLoop.stop`.
+
+        `unbegun`: of a child or run that has not begun; whoever begins it ends it as cancelled.
+        """
         kernel = self.kernel
         head = (await kernel.store.lookup(session_id)).head
-        if head.status != "running":
+        if head.status != "running" and not unbegun:
             actor = ACTORS.find(kernel.store.identity, session_id)
             if actor is None or (fold := actor.asked_fold) is None:
                 return False
