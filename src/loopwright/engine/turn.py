@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from ..model.family_records import CallWaits
     from ..model.workflow_records import StepWaits
     from ..ports.store import Op
-    from . import folding, handback, wakes, workflow_run
+    from . import folding, handback, placing, wakes, workflow_run
 else:
     calls = Late("loopwright.core.calls")
     results = Late("loopwright.core.result")
     folding = Late("loopwright.engine.folding")
     handback = Late("loopwright.engine.handback")
+    placing = Late("loopwright.engine.placing")
     wakes = Late("loopwright.engine.wakes")
     workflow_run = Late("loopwright.engine.workflow_run")
 
@@ -125,11 +126,14 @@ class Turn:
         return source.on_cancel(self.token.cancel)
 
     def check_tools(self, answered: frozenset[str] = frozenset()) -> None:
-        """Raises `AgentUnavailableError` when a call that is to be run needs a tool that is not registered here.
+        """Raises `AgentUnavailableError` when a call that is to be run needs a tool that is not registered here, and
+        `LeafElsewhereError` when a step under way has its journal in a place that is not looked into from here.
 
-        Nothing is taken or stored then: a process that has the tool can continue the send.
+        Nothing is taken or stored then: a process that has the tool, or the place, can continue the send.
         """
         state = self.journal.state
+        if state.workflow is not None and state.active is not None:
+            placing.check_places(self.kernel, state)
         if state.active is None or (declared := state.active.start.tools) is None:
             return
         here = self.options.registry or self.kernel.tools
