@@ -233,7 +233,7 @@ class Frame:
 class Leaf(Frame):
     """A step that does work; its fallback is a child of it."""
 
-    __slots__ = ("attempt", "begun", "child_id", "not_before", "started_at", "waits")
+    __slots__ = ("attempt", "begun", "child_id", "not_before", "place", "started_at", "waits")
 
     def __init__(
         self, around: Around, plan: PlanNode, place: tuple[Frame | None, int], prefix: str, scope: RunScope
@@ -244,6 +244,8 @@ class Leaf(Frame):
         self.not_before = 0.0
         """UTC epoch seconds before which the attempt must not start."""
         self.child_id: str | None = None
+        self.place = ""
+        """Where the journal of the child is while the attempt is under way; "" for the store of the run."""
         self.started_at = 0.0
         """UTC epoch seconds: when the attempt under way began."""
         self.waits: StepWaits | None = None

@@ -67,18 +67,20 @@ class WorkflowMachine:
         self.begin(plan, None, 0, "", self.root)
         self._settle()
 
-    def started(self, path: str, attempt: int, *, child_id: str | None = None, at: float = 0.0) -> None:
+    def started(
+        self, path: str, attempt: int, *, child_id: str | None = None, place: str = "", at: float = 0.0
+    ) -> None:
         """A leaf began."""
         leaf = self.ready.pop(path, None)
         if isinstance(leaf, Leaf):
-            leaf.begun, leaf.child_id, leaf.started_at = True, child_id, at
+            leaf.begun, leaf.child_id, leaf.started_at, leaf.place = True, child_id, at, place
             self.running[path] = leaf
             self.begun += attempt == 1
 
-    def waits(self, path: str, record: StepWaits | None) -> None:
-        """A leaf that began goes on when something outside happened; None: it has happened."""
+    def waits(self, path: str, record: StepWaits | None, *, place: str = "") -> None:
+        """A leaf that began goes on when something outside happened; None: it has happened, and it goes on at `place`."""
         if (leaf := self.running.get(path)) is not None:
-            leaf.waits = record
+            leaf.waits, leaf.place = record, place
 
     def finished(self, path: str, outcome: StepOutcome, position: int, at: float, *, for_good: bool = False) -> None:
         """An attempt of a leaf ended, or the leaf was ended without having begun; `position` is that of the record.
@@ -181,6 +183,7 @@ def _shown(frame: Frame) -> tuple[Any, ...]:
     step: tuple[Any, ...] = ()
     if isinstance(frame, Leaf):
         step = (frame.attempt, frame.begun, frame.child_id, frame.started_at, frame.not_before, str(frame.waits))
+        step = (*step, frame.place)
     return frame.stopping, step, tuple(map(str, around))
 
 

@@ -189,7 +189,7 @@ def _workflow_started(state: State, record: WorkflowStarted, at: float) -> None:
 def _started(state: State, record: StepStarted, at: float) -> None:
     if (run := state.workflow) is None:
         return
-    run.machine.started(record.path, record.attempt, child_id=record.child_id, at=at)
+    run.machine.started(record.path, record.attempt, child_id=record.child_id, place=record.place, at=at)
     leaf = run.machine.running.get(record.path)
     if leaf is not None and isinstance(leaf.plan.spec, ToolNode | ApproveNode):
         spec = leaf.plan.spec
@@ -205,7 +205,7 @@ def _waits(state: State, record: StepWaits, at: float) -> None:
 
 def _woken(state: State, record: StepWoken, at: float) -> None:
     if (run := state.workflow) is not None:
-        run.machine.waits(record.path, None)
+        run.machine.waits(record.path, None, place=record.place)
         if (send := state.active) is not None:
             send.paused = False
 

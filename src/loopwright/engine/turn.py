@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from ..model.family_records import CallWaits
     from ..model.workflow_records import StepWaits
     from ..ports.store import Op
-    from . import folding, handback, wakes, workflow_run
+    from . import folding, handback, placing, wakes, workflow_run
 else:
     calls = Late("loopwright.core.calls")
     results = Late("loopwright.core.result")
     folding = Late("loopwright.engine.folding")
     handback = Late("loopwright.engine.handback")
+    placing = Late("loopwright.engine.placing")
     wakes = Late("loopwright.engine.wakes")
     workflow_run = Late("loopwright.engine.workflow_run")
 
@@ -125,11 +126,15 @@ class Turn:
         return source.on_cancel(self.token.cancel)
 
     def check_tools(self, answered: frozenset[str] = frozenset()) -> None:
-        """Raises `AgentUnavailableError` when a call that is to be run needs a tool that is not registered here.
+        """Raises `AgentUnavailableError` when a call that is to be run needs a tool that is not registered here, and
+        `LeafElsewhereError` when a step under way has its journal in a place that is not looked into from here.
 
-        Nothing is taken or stored then: a process that has the tool can continue the send.
+        Nothing is taken or stored then: a process that has the tool, or the place, can continue the send.
         """
-        check_tools(self.kernel, self.journal.state, self.options.registry or self.kernel.tools, answered)
+        state = self.journal.state
+        if state.workflow is not None and state.active is not None:
+            placing.check_places(self.kernel, state)
+        check_tools(self.kernel, state, self.options.registry or self.kernel.tools, answered)
 
     async def take_over(self, reason: str) -> Begun:
         """Takes the lease of the interrupted send; a session that keeps killing its process ends instead of running."""

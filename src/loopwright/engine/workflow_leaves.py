@@ -41,7 +41,7 @@ from ..model.workflow_spec import MAX_LEAVES, VERDICT_SCHEMA, AgentNode, Approve
 from ..ports.cancellation import CancellationToken
 from ..ports.executor import LeafRef
 from ..ports.store import CreateSession, DropSession, DropTimer, Op, PutTimer
-from . import placing, wakes, workflow_stops
+from . import children, placing, wakes, workflow_stops
 from .arguments import user_message
 from .children import ENDED, NewChild, new_child
 from .running import RunContext
@@ -243,7 +243,8 @@ class Leaves:
             accounts=spawning.accounts_for(family, self._account()),
         )
         new = new_child(run, child_id, spawned, begun)
-        started = StepStarted(path=leaf.path, attempt=leaf.attempt, child_id=child_id)
+        place = placing.place_of(self.kernel) if placing.is_placed(leaf) else ""
+        started = StepStarted(path=leaf.path, attempt=leaf.attempt, child_id=child_id, place=place)
         return LeafNews(leaf.path, [started], (CreateSession(new.session),), work=lambda: self._child(leaf), new=new)
 
     def _account(self) -> SharedAccount | None:
@@ -317,7 +318,7 @@ class Leaves:
         """An agent where the loop's executor runs it, everything else here."""
         kernel, child_id = self.kernel, leaf.child_id
         assert child_id is not None
-        if kernel.executor is not None and isinstance(leaf.plan.spec, AgentNode | Judge):
+        if kernel.executor is not None and placing.is_placed(leaf):
             left_s = None if leaf.deadline is None else max(leaf.deadline - kernel.ambient.now(), 0.001)
             ref = LeafRef(
                 session_id=child_id,
@@ -328,8 +329,7 @@ class Leaves:
                 timeout_s=left_s,
             )
             return await placing.run_placed(kernel.executor, ref, own)
-        assert kernel.admission is not None
-        return await kernel.admission.run_child(child_id, own)
+        return await children.run_child(own, child_id)
 
     async def _child(self, leaf: Leaf) -> LeafNews:
         """Runs a child and tells how it ended, or that it waits."""

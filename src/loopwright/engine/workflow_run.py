@@ -362,7 +362,7 @@ class WorkflowRun(Run):
         found = await self.kernel.store.lookup(journal.session_id)
         if (stop := journal.stop_among(found.waiting)) is not None:
             raise CancellationRequested(stop)
-        records, ops = wakes.taken(journal.state, found.waiting)
+        records, ops = wakes.taken(journal, found.waiting)
         # Nobody talks to a run: what was said to it is taken away, or it would be woken by it for ever.
         said = tuple([item.item_id for item in found.waiting if item.kind in ("message", "timer")])
         if said:
@@ -389,7 +389,8 @@ class WorkflowRun(Run):
         return True
 
     def _time_over(self, leaf: Leaf) -> list[Record]:
-        return woken(self.context.state, Wake(call_id=call_id_of(leaf.path, leaf.attempt)))
+        records = woken(self.context.state, Wake(call_id=call_id_of(leaf.path, leaf.attempt)))
+        return wakes.placed(self.journal, records)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
