@@ -395,6 +395,11 @@ def _paused(state: State, record: SendPaused, at: float) -> None:
         state.facts.send.paused = True
 
 
+def _unpaused(state: State, record: RunResumed, at: float) -> None:
+    if state.active is not None:
+        state.active.paused = False
+
+
 def _finished(state: State, record: SendFinished, at: float) -> None:
     if state.batch:
         _answer_lost(state)
@@ -412,15 +417,6 @@ def _checkpointed(state: State, record: StateCheckpointed, at: float) -> None:
 
 def _linked(state: State, record: ChainLinked, at: float) -> None:
     state.facts.chain = record.digest
-
-
-def _run_resumed(state: State, record: RunResumed, at: float) -> None:
-    if state.active is not None:
-        state.active.paused = False
-
-
-def _nothing(state: State, record: ToolAbandoned, at: float) -> None:
-    return
 
 
 def _answer_lost(state: State) -> None:
@@ -455,11 +451,11 @@ _STEPS: dict[type, Callable[[State, Any, float], None]] = {
     AttemptFailed: _attempt_failed,
     ToolStarted: _tool_started,
     ToolFinished: _tool_finished,
-    ToolAbandoned: _nothing,
+    ToolAbandoned: lambda *_: None,
     QuestionAsked: _asked,
     QuestionAnswered: _answered,
     SendPaused: _paused,
-    RunResumed: _run_resumed,
+    RunResumed: _unpaused,
     SendFinished: _finished,
     HistoryRepaired: _repaired,
     StateCheckpointed: _checkpointed,
