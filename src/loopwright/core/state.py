@@ -246,8 +246,7 @@ _SPEAKS = frozenset({UserMessageAdded, AssistantMessageAdded, SendStarted, SendF
 def _created(state: State, record: SessionCreated, at: float) -> None:
     facts = state.facts
     facts.session_id, facts.agent_name = record.session_id, record.agent_name
-    facts.system_prompt = record.system_prompt
-    facts.metadata = dict(record.metadata)
+    facts.system_prompt, facts.metadata = record.system_prompt, dict(record.metadata)
 
 
 def _forked(state: State, record: SessionForked, at: float) -> None:
