@@ -55,7 +55,7 @@ async def test_a_signals_name_is_short_and_printable(stage: Stage, name: str) ->
         await loop.signal(session_id, name)
 
 
-@pytest.mark.parametrize("payload", [object(), {1: object()}, "x" * 70_000])
+@pytest.mark.parametrize("payload", [object(), {1: object()}, "x" * 70_000, float("nan"), {"a": [1, float("-inf")]}])
 async def test_a_signals_payload_is_a_json_value_of_bounded_size(stage: Stage, payload: Any) -> None:
     loop = stage.loop()
     session_id = await loop.new_session()

@@ -40,8 +40,8 @@ _STEP_OUTCOMES: dict[str, StepOutcome] = {"finished": "completed", "answered": "
 FOR_GOOD = frozenset({"uncertain", "refused", "invalid"})
 """What another attempt would not make better, or must not be made of: a `once` call may have had its effect."""
 
-NOT_AGAIN = frozenset({"workflow.rendered_too_large", "workflow.too_many_leaves", "spawn.refused"})
-"""Codes of failures that come again with every attempt."""
+NOT_AGAIN = frozenset({"workflow.rendered_too_large", "workflow.too_many_leaves", "spawn.refused", "cancelled"})
+"""Codes of failures that come again with every attempt, or are what somebody wanted: an agent that was stopped."""
 
 TIMED_OUT = "workflow.timed_out"
 """The code of a step that took longer than it may."""

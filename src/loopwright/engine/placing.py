@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import functools
 
+from msgspec.structs import replace
+
 from ..core.calls import text_of
 from ..core.result import StatefulResult
 from ..core.state import State
@@ -70,6 +72,9 @@ async def run_placed(executor: Executor, ref: LeafRef, run: RunContext) -> State
     finally:
         unsubscribe()
     after = await inspection.newest_result(kernel.store, session_id)
+    if after is not None and after.status == "cancelled" and end.fault == "leaf.timed_out":
+        # It stopped in order, and was only asked to because its time was over: no less a failure than one that was killed.
+        return replace(after, status="failed", error_code=end.fault, error_message=end.reason or "its time was over")
     if after is not None:
         return after
     if run.journal.left or end.fault == "leaf.left":

@@ -355,10 +355,13 @@ class Leaves:
             text, data, artifact_id = await kept_output(
                 kernel, self.context.session_id, result.final_text, result.output
             )
+            outcome = _OUTCOMES.get(result.status, "failed")
+            if outcome == "cancelled" and not own.token.cancelled:
+                outcome = "failed"  # nobody stopped the step: somebody stopped its agent, and there is no output
             end = StepFinished(
                 path=leaf.path,
                 attempt=leaf.attempt,
-                outcome=_OUTCOMES.get(result.status, "failed"),
+                outcome=outcome,
                 text=text,
                 data=data,
                 artifact_id=artifact_id,
