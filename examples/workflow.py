@@ -38,7 +38,7 @@ def make_loop() -> StatefulAgentLoop:
 async def main() -> None:
     async with make_loop() as loop:
         run_id = await loop.workflows.start(SPEC, ["tea", "rain"])
-        while (await loop.workflows.get(run_id)).status != "waiting":
+        while (await loop.workflows.get(run_id)).status != "waiting":  # noqa: ASYNC110 - looking is enough here
             await asyncio.sleep(0.01)
     async with make_loop() as loop:  # any later process
         print([(step.path, step.status) for step in (await loop.workflows.get(run_id)).steps])
