@@ -40,6 +40,8 @@ _NODES: Mapping[str, type[Struct]] = {
     "workflow": specs.WorkflowNode,
 }
 _KEPT = 1_000
+_MANY = 1_000_000
+"""Times of a loop that are counted as such; any more are a fault of their own."""
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _REFERENCE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}(\.[A-Za-z0-9_-]{1,64}){0,15}")
 
@@ -200,7 +202,7 @@ class _Check:
         if node.kind == "foreach":
             return len(_list(node.at("items"))) if node.has("items") else 1
         times = node.at("max_iterations")
-        return times if node.kind == "loop" and isinstance(times, int) and times > 0 else 1
+        return min(times, _MANY) if node.kind == "loop" and isinstance(times, int) and times > 0 else 1
 
     def _named(self, node: _Node) -> None:
         scope = self._scope

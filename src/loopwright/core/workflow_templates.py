@@ -13,7 +13,6 @@ from enum import Enum
 from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
-from msgspec import Struct
 
 from ..model.agent_spec import MAX_PROMPT_CHARS
 from ..model.family_errors import RenderedTooLargeError
@@ -45,14 +44,31 @@ Lookup: TypeAlias = Callable[[Path], object]
 a key that its output does not have, give a `NoOutput`: what comes after must see that, and not an empty text."""
 
 
-class NoOutput(Struct, frozen=True):
-    """What stands in for the output of a step that has none."""
+class NoOutput:
+    """What stands in for the output of a step that has none. No type that the encoder knows: there it is its text."""
 
-    node: str
-    how: Literal["failed", "skipped", "not_run", "no_key", "first"]
-    """`first`: of a loop in its first iteration, where it is empty text."""
-    error: str = ""
-    """Why it failed, or the key that its output does not have."""
+    __slots__ = ("error", "how", "node")
+
+    def __init__(
+        self, node: str, how: Literal["failed", "skipped", "not_run", "no_key", "first"], error: str = ""
+    ) -> None:
+        self.node = node
+        self.how = how
+        """`first`: of a loop in its first iteration, where it is empty text."""
+        self.error = error
+        """Why it failed, or the key that its output does not have."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NoOutput) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+    def __repr__(self) -> str:
+        return f"NoOutput{self._parts()!r}"
+
+    def _parts(self) -> tuple[str, str, str]:
+        return self.node, self.how, self.error
 
     def __str__(self) -> str:
         match self.how:
@@ -123,7 +139,7 @@ def render(text: str, lookup: Lookup, *, limit: int = MAX_RENDERED_CHARS) -> str
     Text values stand as they are, other values as JSON. Raises `RenderedTooLargeError` before more than `limit` characters
     were put together.
     """
-    return _rendered(text, lookup, _Room(limit))
+    return _Rendering(lookup, limit).text(text)
 
 
 def render_value(value: object, lookup: Lookup, *, limit: int = MAX_RENDERED_CHARS) -> object:
@@ -131,12 +147,12 @@ def render_value(value: object, lookup: Lookup, *, limit: int = MAX_RENDERED_CHA
 
     `limit` counts the rendered texts and values together. The value was bounded in depth by the check of its spec.
     """
-    return _valued(value, lookup, _Room(limit))
+    return _Rendering(lookup, limit).value(value)
 
 
 def with_outputs(text: str, outputs: Sequence[tuple[str, object]], *, limit: int = MAX_RENDERED_CHARS) -> str:
     """An input with outputs below it, each under its reference; bounded as `render` is."""
-    room = _Room(limit)
+    room = _Rendering(lambda _: MISSING, limit)
     parts = [room.take(text)]
     for reference, value in outputs:
         parts.append(room.take(f"\n\n--- context: {reference} ---\n"))
@@ -146,19 +162,36 @@ def with_outputs(text: str, outputs: Sequence[tuple[str, object]], *, limit: int
 
 def text_of(value: object) -> str:
     """A value as it stands in a text: text itself, other values as JSON."""
-    plain = _plain(value)
-    return plain if isinstance(plain, str) else _JSON.encode(plain).decode()
+    if isinstance(value, str | NoOutput):
+        return str(value)
+    return _JSON.encode(value).decode()
 
 
-_JSON = msgspec.json.Encoder()
+def _encodable(value: object) -> object:
+    """What the encoder does not know: what failed as the text that says so, objects that are no dict."""
+    if isinstance(value, NoOutput):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, object]", value))
+    raise TypeError(f"a {type(value).__name__} is no value of JSON")
 
 
-class _Room:
-    """Characters that may still be written."""
+_JSON = msgspec.json.Encoder(enc_hook=_encodable)
 
-    def __init__(self, limit: int) -> None:
+
+class _Rendering:
+    """One rendering: the characters that may still be written, and what placeholders gave.
+
+    What one gave is kept: a text may say it a thousand times, and making the text of a large value takes time.
+    """
+
+    def __init__(self, lookup: Lookup, limit: int) -> None:
+        self._lookup = lookup
         self._limit = limit
         self._left = limit
+        self._texts: dict[str, str | None] = {}
+        """None: nobody knows it."""
+        self._values: dict[str, object] = {}
 
     def take(self, text: str) -> str:
         self._left -= len(text)
@@ -166,53 +199,45 @@ class _Room:
             raise RenderedTooLargeError(self._limit)
         return text
 
+    def text(self, text: str) -> str:
+        parts: list[str] = []
+        end = 0
+        for found in _PLACEHOLDER.finditer(text):
+            parts.append(self.take(text[end : found.start()]))
+            given = self._given(found[1])
+            parts.append(self.take(found[0] if given is None else given))
+            end = found.end()
+        parts.append(self.take(text[end:]))
+        return "".join(parts)
 
-def _rendered(text: str, lookup: Lookup, room: _Room) -> str:
-    parts: list[str] = []
-    # What one placeholder gave is kept: a text may say it a thousand times. None: nobody knows it.
-    known: dict[str, str | None] = {}
-    end = 0
-    for found in _PLACEHOLDER.finditer(text):
-        parts.append(room.take(text[end : found.start()]))
-        reference = found[1]
-        if reference not in known:
-            value = lookup(path_of(reference))
-            known[reference] = None if value is MISSING else text_of(value)
-        given = known[reference]
-        parts.append(room.take(found[0] if given is None else given))
-        end = found.end()
-    parts.append(room.take(text[end:]))
-    return "".join(parts)
+    def value(self, value: object) -> object:
+        match value:
+            case str():
+                whole = _PLACEHOLDER.fullmatch(value)
+                return self.text(value) if whole is None else self._whole(value, whole[1])
+            case Mapping():
+                given = cast("Mapping[str, object]", value)
+                return {key: self.value(inner) for key, inner in given.items()}
+            case list() | tuple():
+                return [self.value(inner) for inner in cast("Sequence[object]", value)]
+            case _:
+                return value
 
+    def _given(self, reference: str) -> str | None:
+        if reference not in self._texts:
+            value = self._lookup(path_of(reference))
+            self._texts[reference] = None if value is MISSING else text_of(value)
+        return self._texts[reference]
 
-def _valued(value: object, lookup: Lookup, room: _Room) -> object:
-    match value:
-        case str():
-            whole = _PLACEHOLDER.fullmatch(value)
-            if whole is None:
-                return _rendered(value, lookup, room)
-            found = lookup(path_of(whole[1]))
-            if found is MISSING:
-                return room.take(value)
-            room.take(text_of(found))
-            return _plain(found)
-        case Mapping():
-            given = cast("Mapping[str, object]", value)
-            return {key: _valued(inner, lookup, room) for key, inner in given.items()}
-        case list() | tuple():
-            return [_valued(inner, lookup, room) for inner in cast("Sequence[object]", value)]
-        case _:
-            return value
-
-
-def _plain(value: object) -> object:
-    """A value with the text of what failed in place of it."""
-    match value:
-        case NoOutput():
-            return str(value)
-        case Mapping():
-            return {key: _plain(inner) for key, inner in cast("Mapping[str, object]", value).items()}
-        case list() | tuple():
-            return [_plain(inner) for inner in cast("Sequence[object]", value)]
-        case _:
-            return value
+    def _whole(self, said: str, reference: str) -> object:
+        """What a text that is nothing but this placeholder becomes."""
+        given = self._given(reference)
+        if given is None:
+            return self.take(said)
+        self.take(given)
+        if reference not in self._values:
+            value = self._lookup(path_of(reference))
+            # By way of its JSON: that has the text of what failed in place of it, at any depth.
+            plain = given if isinstance(value, str | NoOutput) else msgspec.json.decode(given)
+            self._values[reference] = plain
+        return self._values[reference]

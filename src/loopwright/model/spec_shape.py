@@ -87,9 +87,9 @@ def _declared(cls: type[Struct]) -> kinds.StructType:
     return cast("kinds.StructType", kinds.type_info(cls))
 
 
-def key_path(path: str, key: str) -> str:
-    """The path of what stands under a key."""
-    if not _PLAIN_KEY.fullmatch(key):
+def key_path(path: str, key: object) -> str:
+    """The path of what stands under a key, which is text in JSON and may be anything in Python."""
+    if not isinstance(key, str) or not _PLAIN_KEY.fullmatch(key):
         return f"{path}[{shown(key)}]"
     return f"{path}.{key}" if path else key
 
@@ -215,12 +215,14 @@ def _of_tagged(
         yield value, structs[tags.index(probable)], path
 
 
-def read_keys(given: Mapping[str, object], allowed: Sequence[str]) -> dict[str, str]:
+def read_keys(given: Mapping[object, object] | Mapping[str, object], allowed: Sequence[str]) -> dict[str, str]:
     """Each key of an object with the allowed one that it is or was probably meant to be; "" for a key without such a one."""
     free = [one for one in allowed if one not in given]
     meanings: dict[str, str] = {}
     guesses = 0
     for key in given:
+        if not isinstance(key, str):
+            continue  # said by `raw_problems`; so are other keys that are no text
         if key in allowed:
             meanings[key] = key
             continue
@@ -242,7 +244,7 @@ def _of_a_struct(value: object, kind: kinds.StructType, path: str, found: Found)
     allowed = [*parts, kind.tag_field] if kind.tag_field else list(parts)
     meanings = read_keys(given, allowed)
     for key, name in meanings.items():
-        if key != name:
+        if key != name or not name:
             hint = f'did you mean "{name}"?' if name else f"allowed: {', '.join(sorted(allowed))}"
             found(path, f"unknown key {shown(key)}; {hint}")
     meant_names = set(meanings.values())
@@ -271,7 +273,8 @@ def _of_an_object(value: object, kind: kinds.DictType, path: str, found: Found) 
     given = cast("Mapping[str, object]", value)
     _length(len(given), kind.min_length, kind.max_length, "keys", path, found)
     for key, inner in given.items():
-        yield key, kind.key_type, key_path(path, key)
+        if isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            yield key, kind.key_type, key_path(path, key)
         yield inner, kind.value_type, key_path(path, key)
 
 
@@ -295,7 +298,7 @@ def _scalar(value: object, kind: kinds.Type, rule: str, path: str, found: Found)
         case kinds.FloatType():
             if isinstance(value, bool) or not isinstance(value, int | float):
                 found(path, f"must be a number, not {shown(value)}")
-            elif not math.isfinite(value):
+            elif isinstance(value, float) and not math.isfinite(value):
                 found(path, "must be a finite number")
             else:
                 _range(value, kind, path, found)

@@ -237,3 +237,68 @@ def test_a_valid_spec_is_accepted_and_one_broken_part_of_it_is_found(value: Json
             waiting += one
     random.choice(places)["no_such_key"] = 1
     assert any("no_such_key" in one for one in said(value))
+
+
+python_keys = st.text(max_size=3) | keys | st.integers() | st.booleans() | st.none() | st.binary(max_size=2)
+python_scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([10**400, -(10**400), 10**4000, 2**64, float("nan"), float("inf"), -float("inf")])
+    | st.floats()
+    | words
+    | st.text(st.characters(), max_size=3)
+    | st.binary(max_size=3)
+    | st.frozensets(st.integers(), max_size=2)
+    | st.builds(object)
+)
+python_values = st.recursive(
+    python_scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(python_keys, inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+def planted(value: Any, odd: object, key: Any, random: Any) -> Any:
+    """A copy of a spec with an odd value, under a key that there is or an odd one, somewhere in it."""
+    if isinstance(value, dict) and value and random.random() < 0.8:
+        where = random.choice(list(value))
+        if random.random() < 0.2:
+            return {**value, key: value[where]}
+        return {**value, where: planted(value[where], odd, key, random)}
+    if isinstance(value, list) and value and random.random() < 0.9:
+        place = random.randrange(len(value))
+        return [*value[:place], planted(value[place], odd, key, random), *value[place + 1 :]]
+    return odd
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(valid_specs(), python_values, python_keys, st.randoms(use_true_random=False))
+def test_no_python_value_anywhere_in_a_spec_makes_the_check_raise(
+    value: Json, odd: object, key: Any, random: Any
+) -> None:
+    for one in (odd, {"name": "w", "root": odd}, planted(value, odd, key, random)):
+        if not problems_of(one):
+            assert isinstance(parse_workflow_spec(one), WorkflowSpec)
+
+
+@pytest.mark.parametrize("huge", [10**400, 10**5000], ids=["400 digits", "5000 digits"])
+@pytest.mark.parametrize("root", [{**WAIT, "seconds": 0}, loop("l", WAIT, until="input"), agent("a", timeout_s=0)])
+def test_a_number_of_any_size_is_a_fault_like_others(root: Json, huge: int) -> None:
+    for name in ("seconds", "max_iterations", "timeout_s", "retries"):
+        if name in root:
+            assert any(f"root.{name}" in message for message in said(spec({**root, name: huge})))
+
+
+def test_an_empty_key_is_unknown_like_others() -> None:
+    (only,) = said({**spec(WAIT), "": 1})
+    assert 'unknown key ""' in only
+
+
+def test_a_key_that_is_no_text_is_a_fault() -> None:
+    (only,) = said(spec({"type": "branch", "id": "b", "on": "input", "cases": {1: WAIT}}))
+    assert only == "root.cases: has a key that is no text but a number"

@@ -122,3 +122,20 @@ def test_outputs_below_an_input_stand_under_their_references() -> None:
         "\n\n--- context: n.x ---\n[1]"
     )
     assert text_of({"a": [None, 1.5]}) == '{"a":[null,1.5]}'
+
+
+def test_what_a_placeholder_gives_is_made_once_however_often_it_is_said() -> None:
+    looked: list[tuple[str, ...]] = []
+
+    def lookup(path: tuple[str, ...]) -> object:
+        looked.append(path)
+        return ["x"] * 10
+
+    given = render_value({str(number): "{{a}}" for number in range(1_000)} | {"text": "{{a}}{{a}}"}, lookup)
+    assert isinstance(given, dict)
+    assert given["0"] == given["999"] == ["x"] * 10
+    assert len(looked) <= 2
+    looked.clear()
+    with pytest.raises(RenderedTooLargeError):
+        render_value(["{{a}}"] * 1_000, lookup, limit=100)
+    assert len(looked) <= 2
