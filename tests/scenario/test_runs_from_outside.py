@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
 from tests.scenario.conftest import Stage
+from tests.waiting import next_turn, until
 
 from loopwright import StatefulAgentLoop, tool
+from loopwright.model.agent_spec import AgentSpec, SubagentLifecycle
 from loopwright.ports.store import InboxItem
+from loopwright.testing import calls
 from loopwright.testing.cast import CastLLM
+from loopwright.tools.agents import spawn_agent_tool
 from loopwright.tools.ask import request_user_input_tool
 
 BEGUN: list[str] = []
@@ -88,3 +94,109 @@ async def test_a_stop_that_comes_while_a_run_begins_is_heard(stage: Stage) -> No
     loop._kernel.store = Between()
     result = await loop.workflows.resume(run_id)
     assert (result.status, stopped, BEGUN) == ("cancelled", [True], [])
+
+
+def asks(name: str) -> dict[str, Any]:
+    return {"type": "agent", "id": name, "spec": {"name": name, "system_prompt": name}}
+
+
+QUESTION = calls(("request_user_input", {"prompt": "which?"}))
+
+
+class Slow:
+    """A model that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.go = False
+
+    async def answer(self, _: Any) -> str:
+        self.asked += 1
+        await until(lambda: self.go)
+        return "took it"
+
+
+@pytest.mark.parametrize("at", ["root", "child"])
+async def test_a_question_that_another_process_answered_is_not_handed_out_again(stage: Stage, at: str) -> None:
+    slow = Slow()
+    loop, other = crew(stage, asker=[QUESTION]), crew(stage, asker=[QUESTION, slow.answer])
+    waiting = await loop.workflows.run(flow(asks("asker")))
+    [question] = waiting.pending_interactions
+    [step] = (await loop.workflows.get(waiting.run_id)).steps
+    where = waiting.run_id if at == "root" else str(step.child_id)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(other.submit_input(where, question.id, "left"))
+        await until(lambda: slow.asked)
+        assert (await loop.workflows.get(waiting.run_id)).pending_interactions == ()
+        assert await loop.get_pending(waiting.run_id) == ((), ())
+        waited = group.create_task(loop.workflows.wait(waiting.run_id))
+        resumed = group.create_task(loop.workflows.resume(waiting.run_id))
+        await next_turn(0.05)
+        assert not waited.done()
+        assert not resumed.done()
+        slow.go = True
+    assert [(one.result().status, one.result().final_text) for one in (waited, resumed)] == [
+        ("completed", "took it")
+    ] * 2
+
+
+async def test_a_session_does_not_hand_out_what_was_answered_below(stage: Stage) -> None:
+    slow = Slow()
+    spec = AgentSpec(name="asker", system_prompt="asker", lifecycle=SubagentLifecycle.LINKED)
+    tools = [spawn_agent_tool([spec]), request_user_input_tool()]
+    told = [calls(("spawn_agent", {"name": "asker", "task": "go"}))]
+    loop = stage.loop(llm=CastLLM({"": told, "asker": [QUESTION]}), tools=tools)
+    other = stage.loop(llm=CastLLM({"": [*told, "done"], "asker": [QUESTION, slow.answer]}), tools=tools)
+    waiting = await loop.send("go")
+    [question] = waiting.pending_interactions
+    async with asyncio.TaskGroup() as group:
+        answered = group.create_task(other.submit_input(waiting.session_id, question.id, "left"))
+        await until(lambda: slow.asked)
+        now = await loop.get_result(waiting.session_id)
+        assert now is not None
+        assert (now.status, now.pending_interactions) == ("waiting_for_input", ())
+        assert await loop.get_pending(waiting.session_id) == (now.pending_tool_calls, ())
+        slow.go = True
+    assert answered.result().final_text == "done"
+
+
+async def test_what_is_still_open_below_is_handed_out_and_what_was_answered_is_not(stage: Stage) -> None:
+    slow = Slow()
+    both = {"type": "parallel", "branches": [asks("one"), asks("two")]}
+    loop, other = crew(stage, one=[QUESTION], two=[QUESTION, "fine"]), crew(stage, one=[QUESTION, slow.answer])
+    waiting = await loop.workflows.run(flow(both))
+    steps = {step.path: step.child_id for step in (await loop.workflows.get(waiting.run_id)).steps}
+    first = (await loop.get_pending(str(steps["one"])))[1][0]
+    async with asyncio.TaskGroup() as group:
+        group.create_task(other.submit_input(str(steps["one"]), first.id, "left"))
+        await until(lambda: slow.asked)
+        [left] = (await loop.workflows.resume(waiting.run_id)).pending_interactions
+        assert left.id != first.id
+        slow.go = True
+    await loop.submit_input(waiting.run_id, left.id, "right")
+    assert (await loop.workflows.resume(waiting.run_id)).status == "completed"
+
+
+async def test_a_wait_of_a_run_ends_when_its_time_has_come(stage: Stage) -> None:
+    loop = crew(stage)
+    async with loop:
+        await until(lambda: loop._kernel.timer_service is not None)
+        await next_turn(0.02)  # its first look is over: without news the next one is seconds away
+        begun_at = time.monotonic()
+        result = await loop.workflows.run(flow({"type": "wait", "id": "nap", "seconds": 0.3}))
+        took_s = time.monotonic() - begun_at
+    assert result.status == "completed"
+    assert 0.29 <= took_s < 1.5
+
+
+async def test_a_question_with_a_time_limit_is_given_up_in_time_though_nobody_looks(stage: Stage) -> None:
+    loop = crew(stage)
+    gate = {"type": "approve", "id": "gate", "prompt": "ok?", "timeout_s": 0.3, "fallback": ACTS}
+    async with loop:
+        await until(lambda: loop._kernel.timer_service is not None)
+        await next_turn(0.02)
+        begun_at = time.monotonic()
+        assert (await loop.workflows.run(flow(gate))).status == "waiting_for_input"
+        await until(lambda: BEGUN)
+        took_s = time.monotonic() - begun_at
+    assert 0.29 <= took_s < 1.5
