@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import Any
 
@@ -12,6 +13,8 @@ from tests.waiting import next_turn, until
 
 from loopwright import StatefulAgentLoop, tool
 from loopwright.model.agent_spec import AgentSpec, SubagentLifecycle
+from loopwright.model.errors import InvalidMessageError
+from loopwright.model.family_errors import WorkflowRunError
 from loopwright.ports.store import InboxItem
 from loopwright.testing import calls
 from loopwright.testing.cast import CastLLM
@@ -200,3 +203,44 @@ async def test_a_question_with_a_time_limit_is_given_up_in_time_though_nobody_lo
         await until(lambda: BEGUN)
         took_s = time.monotonic() - begun_at
     assert 0.29 <= took_s < 1.5
+
+
+@pytest.mark.parametrize("payload", [{1, 2}, [frozenset()], {"at": b"x"}, {1: "x"}, math.inf, {"n": [math.nan]}])
+async def test_a_payload_or_input_that_would_come_back_as_something_else_is_refused(
+    stage: Stage, payload: object
+) -> None:
+    loop = crew(stage)
+    run_id = await loop.workflows.create(flow(ACTS))
+    with pytest.raises(InvalidMessageError):
+        await loop.signal(run_id, "go", payload)
+    with pytest.raises(InvalidMessageError):
+        await loop.workflows.create(flow(ACTS), payload)
+
+
+async def test_a_run_that_ended_hears_no_signal_and_says_so(stage: Stage) -> None:
+    loop = crew(stage)
+    run_id = await loop.workflows.create(flow({"type": "wait", "id": "w", "signal": "go"}))
+    assert await loop.signal(run_id, "go", {"n": 1}, item_id="one")
+    assert (await loop.workflows.resume(run_id)).output == {"n": 1}
+    assert not await loop.signal(run_id, "go", {"n": 1}, item_id="one")  # it was heard
+    with pytest.raises(WorkflowRunError, match="has ended"):
+        await loop.signal(run_id, "go")
+
+
+async def test_an_id_is_asked_for_again_with_the_same_spec_and_input_only(stage: Stage) -> None:
+    loop = crew(stage)
+    given = {"n": 1.5, "names": ["a"]}
+    first = await loop.workflows.run(flow(ACTS), given, run_id="mine")
+    again = await loop.workflows.run(flow(ACTS), given, run_id="mine")
+    assert (again.status, again.final_text, BEGUN) == ("completed", first.final_text, ["it"])
+    with pytest.raises(WorkflowRunError, match="another spec"):
+        await loop.workflows.run(flow({**ACTS, "arguments": {"what": "else"}}), given, run_id="mine")
+    with pytest.raises(WorkflowRunError, match="another input"):
+        await loop.workflows.start(flow(ACTS), {"n": 2}, run_id="mine")
+
+
+async def test_a_run_cannot_be_forked(stage: Stage) -> None:
+    loop = crew(stage)
+    result = await loop.workflows.run(flow(ACTS))
+    with pytest.raises(WorkflowRunError, match="forked"):
+        await loop.fork(result.run_id)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ..core.json_value import odd_in
 from ..model.codec import encode
 from ..model.errors import InvalidMessageError
+from ..model.family_errors import WorkflowRunError
 from ..model.wake_bodies import Signal
 from ..ports.store import InboxItem
 from .actor import ACTORS
@@ -29,12 +31,18 @@ async def signal(kernel: Kernel, session_id: str, name: str, payload: Any, item_
         )
     try:
         body = encode(Signal(name, payload))
+        if (odd := odd_in(payload)) is not None:
+            raise ValueError(odd)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidMessageError(f"the payload of signal {name!r} is no JSON value: {error}") from error
     if len(body) > MAX_PAYLOAD:
         raise InvalidMessageError(
             f"the payload of signal {name!r} has {len(body)} bytes; at most {MAX_PAYLOAD} are taken"
         )
+    found = await kernel.store.lookup(session_id, item_id=item_id)
+    head = found.head
+    if head.kind == "workflow" and head.status == "idle" and head.sends and found.item_position is None:
+        raise WorkflowRunError(session_id, f"the run has ended, and nothing in it hears signal {name!r} any more")
     item = InboxItem(item_id or kernel.ambient.new_id("signal"), "signal", body, kernel.ambient.now())
     kernel.ambient.reach("inbox.before")
     queued = await kernel.store.enqueue(session_id, item)

@@ -16,9 +16,10 @@ from typing import Any, Final
 import msgspec
 
 from ..core import spawning
+from ..core.json_value import odd_in
 from ..core.state import State
 from ..core.workflow_check import parse_workflow_spec
-from ..model.codec import encode
+from ..model.codec import decode, decode_record, encode
 from ..model.errors import InvalidMessageError, SessionBusyError, SessionExistsError, SessionLeftError
 from ..model.family_errors import SpawnRefusedError, WorkflowRunError
 from ..model.family_records import HandedOff, Persona, SessionSpawned
@@ -42,6 +43,9 @@ SpecLike = WorkflowSpec | Mapping[str, Any]
 
 MAX_INPUT: Final = 1024 * 1024
 """Bytes of a run's input as JSON."""
+
+FIRST_RECORDS: Final = 10
+"""Records of a run's journal among which the one is that holds its spec."""
 
 LOOK_S: Final = (0.02, 0.5)
 """How often `wait` looks at a run: at first, and after a while. Seconds."""
@@ -69,8 +73,9 @@ class Workflows:
     ) -> WorkflowResult:
         """Runs a workflow here until it ended, or until only a person can move it on.
 
-        `run_id`: of a new session; a run that has it already goes on. Raises: `WorkflowSpecError` with every problem of
-        the spec, `InvalidMessageError` for an input that does not fit, both before anything is stored; as `send` does.
+        `run_id`: of a new session; a run of the same spec and input that has it already goes on. Raises: `WorkflowSpecError`
+        with every problem of the spec, `InvalidMessageError` for an input that does not fit, `WorkflowRunError` where
+        `run_id` is another run's, all before anything is stored; as `send` does.
         Cancel: the run and its agents stop and end as cancelled.
         """
         with self._counted():
@@ -291,12 +296,23 @@ class Workflows:
         except SessionExistsError:
             if run_id is None:
                 raise
-            await self._head(rid)
+            await self._check_same(rid, spec, value)
             return rid
         kernel.ambient.reach("create.after")
         assert kernel.admission is not None
         kernel.admission.created(rid, stored, at, needs)
         return rid
+
+    async def _check_same(self, run_id: str, spec: WorkflowSpec, value: Any) -> None:
+        """Raises `WorkflowRunError` for a session that is no run of this spec with this input."""
+        await self._head(run_id)
+        for row in await self._kernel.store.read(run_id, limit=FIRST_RECORDS):
+            record = decode_record(row.kind, row.version, row.body)
+            if isinstance(record, WorkflowStarted):
+                if msgspec.convert(record.spec, WorkflowSpec) != spec:
+                    raise WorkflowRunError(run_id, "it is a run of another spec; resume() goes on with it as it is")
+                if record.input != decode(encode(value), object):
+                    raise WorkflowRunError(run_id, "it was begun with another input; resume() goes on with it as it is")
 
     async def _spawned(self, persona: Persona, parent: str) -> SessionSpawned:
         """The record of a run that tells a session how it ended."""
@@ -333,6 +349,8 @@ def check_input(kernel: Kernel, spec: WorkflowSpec, value: Any) -> None:
     """Raises `InvalidMessageError` for an input that is no JSON value, too large, or does not fit the spec's schema."""
     try:
         size = len(encode(value))
+        if (odd := odd_in(value)) is not None:
+            raise ValueError(odd)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidMessageError(f"the input of workflow {spec.name!r} is no JSON value: {error}") from error
     if size > MAX_INPUT:
