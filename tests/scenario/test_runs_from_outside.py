@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import math
 import time
 from typing import Any
@@ -12,6 +13,7 @@ from tests.scenario.conftest import Stage
 from tests.waiting import next_turn, until
 
 from loopwright import StatefulAgentLoop, tool
+from loopwright.engine.actor import ACTORS
 from loopwright.model.agent_spec import AgentSpec, SubagentLifecycle
 from loopwright.model.errors import InvalidMessageError
 from loopwright.model.family_errors import WorkflowRunError
@@ -244,3 +246,20 @@ async def test_a_run_cannot_be_forked(stage: Stage) -> None:
     result = await loop.workflows.run(flow(ACTS))
     with pytest.raises(WorkflowRunError, match="forked"):
         await loop.fork(result.run_id)
+
+
+async def test_a_child_whose_answerer_died_goes_on_where_that_process_left_it(stage: Stage) -> None:
+    loop = crew(stage, asker=[QUESTION, "took it"])
+    waiting = await loop.workflows.run(flow(asks("asker")))
+    [step] = (await loop.workflows.get(waiting.run_id)).steps
+    child = str(step.child_id)
+    actor = ACTORS.find(loop.store.identity, child)
+    assert actor is not None
+    known = copy.deepcopy(actor.state)
+    dies = stage.mortal(
+        "model.before", llm=CastLLM({"asker": [QUESTION]}), tools=[request_user_input_tool()], lease_ttl_s=0.2
+    )
+    await stage.dies(dies, dies.submit_input(child, waiting.pending_interactions[0].id, "left"))
+    ACTORS.pin(loop.store.identity, child).state = known  # what this process knew before
+    result = await loop.workflows.resume(waiting.run_id)
+    assert (result.status, result.final_text) == ("completed", "took it")

@@ -7,7 +7,7 @@ Read next: `../engine/signals.py`.
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any
 
 
 def odd_in(value: Any) -> str | None:
@@ -24,12 +24,11 @@ def odd_in(value: Any) -> str | None:
                 if not math.isfinite(number):
                     return f"{number!r} is no number of JSON"
             case list() | tuple() as inner:
-                open_ones.extend(cast("list[Any]", inner))
+                open_ones.extend(inner)
             case dict() as inner:
-                members = cast("dict[Any, Any]", inner)
-                if any(type(key) is not str for key in members):
+                if any(type(key) is not str for key in inner):
                     return "it has a key that is no string"
-                open_ones.extend(members.values())
+                open_ones.extend(inner.values())
             case other:
                 return f"it has a {type(other).__name__} in it"
     return None

@@ -149,7 +149,8 @@ class Admission:
         """
 
         async def begin(turn: Turn) -> Begun:
-            await self._load(turn)
+            known = turn.actor.state  # of a child that has begun, others may have gone on with it since
+            await self._load(turn, fresh=known is not None and known.facts.send is not None)
             state = turn.journal.state
             turn.journal.awaited = True
             if state.active is None and state.facts.send is not None:
