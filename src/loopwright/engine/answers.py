@@ -26,7 +26,7 @@ from .actor import ACTORS
 from .admission import Admission
 from .kernel import Kernel
 from .outputs import kept_data, within_limit
-from .turn import Begun, Turn
+from .turn import Begun, Turn, check_tools
 
 
 class Answers:
@@ -132,9 +132,15 @@ class Answers:
         return await self.admission.run_after(session_id, begin)
 
     async def _asked_below(self, session_id: str, interaction_id: str) -> str | None:
-        """The child that a call of this session waits for because of this question; None when it is the session's own."""
+        """The child that a call of this session waits for because of this question; None when it is the session's own.
+
+        Raises `AgentUnavailableError` when the waiting call could not go on here: nothing is stored then.
+        """
         state = await inspection.read_state(self.kernel.store, session_id)
-        return state_of_family.asked_below(state, interaction_id)
+        child = state_of_family.asked_below(state, interaction_id)
+        if child is not None:
+            check_tools(self.kernel, state, self.kernel.tools)
+        return child
 
     async def _gone_on(self, session_id: str) -> StatefulResult:
         """The session's result after a child of it went on: it is run here, or somebody else who does is waited for."""

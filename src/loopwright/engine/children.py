@@ -19,7 +19,7 @@ from ..late import Late
 from ..model.codec import encode
 from ..model.errors import RetryLaterError, SessionGoneError, SessionNotFoundError
 from ..model.event_types import AgentEventType
-from ..model.family_errors import SpawnRefusedError
+from ..model.family_errors import LeafElsewhereError, SpawnRefusedError
 from ..model.family_records import CallWaits, ChildFinished, ChildStarted, HandedOff, Lifecycle, SessionSpawned
 from ..model.messages import MessageLike, UserMessage
 from ..model.records import Effect, Outcome, Record, SessionCreated
@@ -395,10 +395,13 @@ def new_child(
 
 
 async def run_child(run: RunContext, child_id: str) -> StatefulResult | None:
-    """Begins or continues a child here, to the end or a pause of its send; None while another process runs it."""
+    """Begins or continues a child here, to the end or a pause of its send; None while another process runs it, or has to."""
     admission = run.kernel.admission
     assert admission is not None
-    return await admission.run_child(child_id, run)
+    try:
+        return await admission.run_child(child_id, run)
+    except LeafElsewhereError:  # a run whose step is in another place: whoever has that goes on with it
+        return None
 
 
 async def _exists(kernel: Kernel, session_id: str) -> bool:

@@ -1,4 +1,5 @@
-"""Values that every store derives the same way: a head from its row, the head of a new session, the id of an artifact.
+"""Values that every store derives the same way: a head from its row, the head of a new session, the id of an artifact,
+which timers a claim answers.
 
 Owns: these rules. Must not know: where anything is kept.
 Read next: `memory_rules.py`.
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..late import Late
 from ..model.usage import NO_USAGE, Usage
-from ..ports.store import WAKING_KINDS, ForkPoint, Head, NewSession
+from ..ports.store import WAKING_KINDS, ClaimQuery, DueTimer, ForkPoint, Head, NewSession
 
 if TYPE_CHECKING:
     import hashlib
@@ -96,3 +97,20 @@ def fresh_head(session: NewSession) -> Head:
 def artifact_name(session_id: str, digest: str) -> str:
     """The id of an artifact: equal for equal content of one session, different between sessions."""
     return f"art_{hashlib.sha256(f'{session_id} {digest}'.encode(errors='surrogatepass')).hexdigest()[:32]}"
+
+
+def timer_names(query: ClaimQuery) -> Sequence[str]:
+    """The names under which tables have the timers that are asked for: the agents', and that of timers which a version
+    before 5 armed in tables of today, "", whose agent only the head says.
+
+    Each is asked for alone: an index by name and time then gives the first ones in order, and the others are not read.
+    """
+    return list(dict.fromkeys((*query.agent_names, "")))
+
+
+def soonest(
+    query: ClaimQuery, due: Sequence[DueTimer], later: Sequence[float | None]
+) -> tuple[tuple[DueTimer, ...], float | None]:
+    """What a claim answers of the timers that are due, and of the next times, of each such name."""
+    first = sorted(due, key=lambda timer: timer.due_at)[: query.limit]
+    return tuple(first), min([at for at in later if at is not None], default=None)

@@ -129,8 +129,8 @@ class MysqlStatements(Struct, frozen=True):
     )
     TAKE_ITEM: str = "UPDATE lw_inbox SET position = $1, body = NULL WHERE `key` = $2 AND item_id = $3"
     PUT_TIMER: str = (
-        "INSERT INTO lw_timers (`key`, timer_id, due_at, body) VALUES ($1, $2, $3, $4)"
-        " ON DUPLICATE KEY UPDATE due_at = VALUES(due_at), body = VALUES(body), paused = 0"
+        "INSERT INTO lw_timers (`key`, timer_id, due_at, body, agent_name) VALUES ($1, $2, $3, $4, $5)"
+        " ON DUPLICATE KEY UPDATE due_at = VALUES(due_at), body = VALUES(body), paused = 0, agent_name = VALUES(agent_name)"
     )
     DROP_TIMER: str = "DELETE FROM lw_timers WHERE `key` = $1 AND timer_id = $2 AND (NOT $3? OR due_at = $3)"
     ARMED: str = (
@@ -225,15 +225,15 @@ class MysqlStatements(Struct, frozen=True):
         " ORDER BY s.updated_at, s.`key` LIMIT $4 FOR UPDATE SKIP LOCKED"
     )
     DUE: str = (
-        "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t FORCE INDEX (lw_timers_due)"
+        "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t FORCE INDEX (lw_timers_agent)"
         " STRAIGHT_JOIN lw_sessions AS s ON s.`key` = t.`key`"
-        " WHERE t.due_at <= $2 AND t.paused = 0 AND s.min_format <= $3 AND s.agent_name IN $1[]"
-        " ORDER BY t.due_at, t.`key`, t.timer_id LIMIT $4"
+        " WHERE t.paused = 0 AND t.agent_name = $1 AND t.due_at <= $2 AND s.min_format <= $3 AND s.agent_name IN $4[]"
+        " ORDER BY t.due_at, t.`key`, t.timer_id LIMIT $5"
     )
     NEXT_DUE: str = (
-        "SELECT (SELECT t.due_at FROM lw_timers AS t FORCE INDEX (lw_timers_due)"
+        "SELECT (SELECT t.due_at FROM lw_timers AS t FORCE INDEX (lw_timers_agent)"
         " STRAIGHT_JOIN lw_sessions AS s ON s.`key` = t.`key`"
-        " WHERE t.due_at > $2 AND t.paused = 0 AND s.min_format <= $3 AND s.agent_name IN $1[]"
+        " WHERE t.paused = 0 AND t.agent_name = $1 AND t.due_at > $2 AND s.min_format <= $3 AND s.agent_name IN $4[]"
         " ORDER BY t.due_at LIMIT 1)"
     )
     RENEWED: str = "SELECT session_id, epoch, inbox_seq FROM lw_sessions WHERE session_id IN $1[]"
@@ -361,7 +361,9 @@ class MysqlStatements(Struct, frozen=True):
         " OR id IN (SELECT id FROM lw_artifact_shares WHERE `key` = $1) OR artifact_id IN $2[])"
     )
     OWNERS_OF: str = "SELECT session_id FROM lw_artifacts WHERE artifact_id IN $1[]"
-    RESTORE_TIMER: str = "INSERT INTO lw_timers (`key`, timer_id, due_at, body, paused) VALUES ($1, $2, $3, $4, $5)"
+    RESTORE_TIMER: str = (
+        "INSERT INTO lw_timers (`key`, timer_id, due_at, body, paused, agent_name) VALUES ($1, $2, $3, $4, $5, $6)"
+    )
     BOARDS: BoardStatements = BOARDS
     """See `mysql_boards.py`."""
     MEMORIES: MemoryStatements = MEMORIES

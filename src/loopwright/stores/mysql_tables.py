@@ -86,8 +86,9 @@ CREATE TABLE IF NOT EXISTS lw_timers (
     due_at DOUBLE NOT NULL,
     body LONGBLOB NOT NULL,
     paused INT NOT NULL DEFAULT 0,
+    agent_name VARCHAR(700) NOT NULL DEFAULT '',
     PRIMARY KEY (`key`, timer_id),
-    INDEX lw_timers_due (due_at)
+    INDEX lw_timers_agent (paused, agent_name, due_at)
 ) {_TABLE};
 CREATE TABLE IF NOT EXISTS lw_artifacts (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -214,7 +215,8 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
-    # Beside these indexes there are new tables, which are made where they are missing.
+    # Beside these steps there are new tables, which are made where they are missing. A version before goes on arming timers
+    # without a name, which are looked for as well, and on naming the index of times.
     Migration(
         version=5,
         before=(
@@ -225,6 +227,24 @@ MIGRATIONS: Final = (
             SchemaStep(
                 "ALTER TABLE lw_inbox ADD INDEX lw_inbox_work (position, `key`, kind)",
                 _HAS_INDEX.format("lw_inbox", "lw_inbox_work"),
+            ),
+            SchemaStep(
+                f"ALTER TABLE lw_timers ADD COLUMN agent_name VARCHAR(700) NOT NULL DEFAULT '' {_UNSEEN}",
+                _HAS.format("lw_timers", "agent_name"),
+            ),
+            SchemaStep(
+                "UPDATE lw_timers AS t JOIN lw_sessions AS s ON s.`key` = t.`key` SET t.agent_name = s.agent_name",
+                _HAS_INDEX.format("lw_timers", "lw_timers_agent"),
+            ),
+            SchemaStep(
+                "ALTER TABLE lw_timers ADD INDEX lw_timers_agent (paused, agent_name, due_at)",
+                _HAS_INDEX.format("lw_timers", "lw_timers_agent"),
+            ),
+        ),
+        after=(
+            SchemaStep(
+                "ALTER TABLE lw_timers DROP INDEX lw_timers_due",
+                f"SELECT 1 FROM DUAL WHERE NOT EXISTS ({_HAS_INDEX.format('lw_timers', 'lw_timers_due')})",
             ),
         ),
     ),

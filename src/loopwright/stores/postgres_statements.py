@@ -159,8 +159,9 @@ class PostgresStatements(Struct, frozen=True):
     )
     TAKE_ITEM: str = "UPDATE lw_inbox SET position = $1, body = NULL WHERE key = $2 AND item_id = $3"
     PUT_TIMER: str = (
-        "INSERT INTO lw_timers (key, timer_id, due_at, body) VALUES ($1, $2, $3, $4)"
-        " ON CONFLICT (key, timer_id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body, paused = 0"
+        "INSERT INTO lw_timers (key, timer_id, due_at, body, agent_name) VALUES ($1, $2, $3, $4, $5)"
+        " ON CONFLICT (key, timer_id)"
+        " DO UPDATE SET due_at = excluded.due_at, body = excluded.body, paused = 0, agent_name = excluded.agent_name"
     )
     DROP_TIMER: str = (
         "DELETE FROM lw_timers WHERE key = $1 AND timer_id = $2 AND ($3::double precision IS NULL OR due_at = $3)"
@@ -249,13 +250,13 @@ class PostgresStatements(Struct, frozen=True):
     )
     DUE: str = (
         "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t JOIN lw_sessions AS s ON s.key = t.key"
-        " WHERE t.due_at <= $2 AND t.paused = 0 AND s.min_format <= $3 AND s.agent_name = ANY($1::text[])"
-        " ORDER BY t.due_at, t.key, t.timer_id LIMIT $4"
+        " WHERE t.agent_name = $1 AND t.due_at <= $2 AND t.paused = 0 AND s.min_format <= $3"
+        " AND s.agent_name = ANY($4::text[]) ORDER BY t.due_at, t.key, t.timer_id LIMIT $5"
     )
     NEXT_DUE: str = (
         "SELECT (SELECT t.due_at FROM lw_timers AS t JOIN lw_sessions AS s ON s.key = t.key"
-        " WHERE t.due_at > $2 AND t.paused = 0 AND s.min_format <= $3 AND s.agent_name = ANY($1::text[])"
-        " ORDER BY t.due_at LIMIT 1)"
+        " WHERE t.agent_name = $1 AND t.due_at > $2 AND t.paused = 0 AND s.min_format <= $3"
+        " AND s.agent_name = ANY($4::text[]) ORDER BY t.due_at LIMIT 1)"
     )
     RENEWED: str = "SELECT session_id, epoch, inbox_seq FROM lw_sessions WHERE session_id = ANY($1::text[])"
     OF_KINDS: str = (
@@ -380,7 +381,9 @@ class PostgresStatements(Struct, frozen=True):
         " OR id IN (SELECT id FROM lw_artifact_shares WHERE key = $1) OR artifact_id = ANY($2::text[]))"
     )
     OWNERS_OF: str = "SELECT session_id FROM lw_artifacts WHERE artifact_id = ANY($1::text[])"
-    RESTORE_TIMER: str = "INSERT INTO lw_timers (key, timer_id, due_at, body, paused) VALUES ($1, $2, $3, $4, $5)"
+    RESTORE_TIMER: str = (
+        "INSERT INTO lw_timers (key, timer_id, due_at, body, paused, agent_name) VALUES ($1, $2, $3, $4, $5, $6)"
+    )
     BOARDS: BoardStatements = BOARDS
     """See `postgres_boards.py`."""
     MEMORIES: MemoryStatements = MEMORIES

@@ -81,9 +81,10 @@ CREATE TABLE IF NOT EXISTS lw_timers (
     due_at double precision NOT NULL,
     body bytea NOT NULL,
     paused integer NOT NULL DEFAULT 0,
+    agent_name text COLLATE "C" NOT NULL DEFAULT '',
     PRIMARY KEY (key, timer_id)
 );
-CREATE INDEX IF NOT EXISTS lw_timers_due ON lw_timers (due_at);
+CREATE INDEX IF NOT EXISTS lw_timers_agent ON lw_timers (agent_name, due_at) WHERE paused = 0;
 CREATE TABLE IF NOT EXISTS lw_artifacts (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     artifact_id text COLLATE "C" NOT NULL UNIQUE,
@@ -189,8 +190,22 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
-    # An index and new tables, which are made where they are missing.
-    Migration(version=5),
+    # Beside these steps there are an index and new tables, which are made where they are missing. A version before goes on
+    # arming timers without a name, which are looked for as well.
+    Migration(
+        version=5,
+        before=(
+            SchemaStep(
+                "ALTER TABLE lw_timers ADD COLUMN agent_name text COLLATE \"C\" NOT NULL DEFAULT ''",
+                _HAS.format("lw_timers", "agent_name"),
+            ),
+            SchemaStep(
+                "UPDATE lw_timers AS t SET agent_name = s.agent_name FROM lw_sessions AS s WHERE s.key = t.key",
+                _HAS.format("lw_timers", "agent_name"),
+            ),
+        ),
+        after=(SchemaStep("DROP INDEX lw_timers_due", "SELECT 1 WHERE to_regclass('lw_timers_due') IS NULL"),),
+    ),
 )
 """In order. A new version is one entry here, the same columns in the tables above, and the version of both."""
 

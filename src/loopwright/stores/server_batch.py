@@ -424,10 +424,10 @@ class Batch:
             refused = isinstance(outcome, BaseException) or (isinstance(outcome, Enqueued) and outcome.duplicate)
             if refused or offer.session_id not in self._data.sessions:
                 continue
-            key = self._keys[offer.session_id]
+            key, agent = self._keys[offer.session_id], self._data.sessions[offer.session_id].head.agent_name
             for op in offer.ops:
                 if isinstance(op, PutTimer):
-                    await self._connection.run(self._sql.PUT_TIMER, key, op.timer_id, op.due_at, op.body)
+                    await self._connection.run(self._sql.PUT_TIMER, key, op.timer_id, op.due_at, op.body, agent)
                 elif isinstance(op, DropTimer):
                     await self._connection.run(self._sql.DROP_TIMER, key, op.timer_id, op.due_at)
 

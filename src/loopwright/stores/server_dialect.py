@@ -217,6 +217,7 @@ class Statements(Protocol):
     LIST: str
     INTERRUPTED: str
     DUE: str
+    """Timers that are due and not paused, of those with which one name stands."""
     NEXT_DUE: str
     RENEWED: str
     BUDGET: str

@@ -15,7 +15,7 @@ from ..ports.store import Claimable, ClaimQuery, DueTimer, Head, InboxItem, Look
 from ..ports.store_admin import StoreProblem, UncertainCall
 from . import ownership, server_forks
 from .budget_guard import budget_problem
-from .derived import KEY_AT, head_of
+from .derived import KEY_AT, head_of, soonest, timer_names
 from .effect_ledger import LEDGER_KINDS, uncertain_calls
 from .forks import JournalPlace
 from .server_dialect import ServerConnection, Statements
@@ -96,10 +96,14 @@ class ServerReads:
         if not query.timers_only:
             dead = list(ownership.abandoned())
             interrupted = await self._connection.rows(self._sql.INTERRUPTED, names, dead, query.max_format, query.limit)
-        due = await self._connection.rows(self._sql.DUE, names, query.now, query.max_format, query.limit)
-        timers = [DueTimer(session_id, timer_id, at, bytes(body)) for session_id, timer_id, at, body in due]
-        ((later,),) = await self._connection.rows(self._sql.NEXT_DUE, names, query.now, query.max_format)
-        return Claimable(tuple([self._head_of(row) for row in interrupted]), tuple(timers), later)
+        due: list[DueTimer] = []
+        later: list[float | None] = []
+        for name in timer_names(query):
+            asked = name, query.now, query.max_format, names
+            rows = await self._connection.rows(self._sql.DUE, *asked, query.limit)
+            due += [DueTimer(session_id, timer_id, at, bytes(body)) for session_id, timer_id, at, body in rows]
+            later.append((await self._connection.rows(self._sql.NEXT_DUE, *asked))[0][0])
+        return Claimable(tuple([self._head_of(row) for row in interrupted]), *soonest(query, due, later))
 
     async def renewed(self, session_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
         """Epoch and inbox count of the named sessions that exist."""

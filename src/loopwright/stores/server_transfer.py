@@ -120,7 +120,7 @@ async def _insert(image: SessionImage, head: Head, sql: Statements, connection: 
     items = [*waiting, *known]
     if items:
         await connection.run_many(sql.INSERT_ITEM, items)
-    timers = [(key, one.timer_id, one.due_at, one.body, int(one.paused)) for one in whole.timers]
+    timers = [(key, one.timer_id, one.due_at, one.body, int(one.paused), head.agent_name) for one in whole.timers]
     if timers:
         await connection.run_many(sql.RESTORE_TIMER, timers)
     for artifact, data in zip(whole.artifacts, image.artifact_data, strict=True):

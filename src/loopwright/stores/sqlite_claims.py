@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from ..ports.store import Claimable, ClaimQuery, DueTimer
 from . import sqlite_statements as sql
-from .derived import head_of
+from .derived import head_of, soonest, timer_names
 from .sqlite_reads import Owners
 from .sqlite_schema import Execute
 
@@ -57,7 +57,11 @@ def claimable(execute: Execute, query: ClaimQuery, left_behind: LeftBehind) -> C
         statement = sql.INTERRUPTED_AND_LEFT if left_behind.exists(execute, owners, query) else sql.INTERRUPTED
         alive = json.dumps(owners.alive())
         interrupted = execute(statement, (names, alive, query.max_format, query.limit)).fetchall()
-    due = execute(sql.DUE, (names, query.now, query.max_format, query.limit)).fetchall()
-    ((later,),) = execute(sql.NEXT_DUE, (names, query.now, query.max_format)).fetchall()
+    due: list[DueTimer] = []
+    later: list[float | None] = []
+    for name in timer_names(query):
+        asked = name, query.now, query.max_format, names
+        due += [DueTimer(*row) for row in execute(sql.DUE, (*asked, query.limit)).fetchall()]
+        later.append(execute(sql.NEXT_DUE, asked).fetchone()[0])
     heads = [head_of(row, owners.remaining_s) for row in interrupted]
-    return Claimable(tuple(heads), tuple([DueTimer(*row) for row in due]), later)
+    return Claimable(tuple(heads), *soonest(query, due, later))

@@ -16,6 +16,8 @@ from .migration import Migration, SchemaGap, SchemaStep, SchemaWords, check_know
 from .sqlite_statements import SCHEMA_VERSION
 from .sqlite_tables import DDL
 
+_TIMERS_ARE_NAMED: Final = "SELECT 1 FROM pragma_table_info('lw_timers') WHERE name = 'agent_name'"
+
 MIGRATIONS: Final = (
     Migration(
         version=2,
@@ -61,8 +63,24 @@ MIGRATIONS: Final = (
             ),
         ),
     ),
-    # An index and new tables, which are made where they are missing.
-    Migration(version=5),
+    # Beside these steps there are indexes and new tables, which are made where they are missing. A version before goes on
+    # arming timers without a name, which are looked for as well.
+    Migration(
+        version=5,
+        before=(
+            SchemaStep("ALTER TABLE lw_timers ADD COLUMN agent_name TEXT NOT NULL DEFAULT ''", _TIMERS_ARE_NAMED),
+            SchemaStep(
+                "UPDATE lw_timers SET agent_name = s.agent_name FROM lw_sessions AS s WHERE s.key = lw_timers.key",
+                _TIMERS_ARE_NAMED,
+            ),
+        ),
+        after=(
+            SchemaStep(
+                "DROP INDEX lw_timers_due",
+                "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'lw_timers_due')",
+            ),
+        ),
+    ),
 )
 """In order. A new version is one entry here, the same columns in `DDL`, and `SCHEMA_VERSION`."""
 

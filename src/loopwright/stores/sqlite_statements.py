@@ -19,13 +19,13 @@ IS_CURRENT: Final = """\
 SELECT 1 WHERE 28 = (
     SELECT count(*) FROM sqlite_schema WHERE name IN (
         'lw_schema', 'lw_owners', 'lw_sessions', 'lw_sessions_parent', 'lw_sessions_base', 'lw_sessions_running', 'lw_records', 'lw_inbox',
-        'lw_inbox_waiting', 'lw_timers', 'lw_timers_due', 'lw_artifacts', 'lw_artifacts_session', 'lw_artifact_rows',
+        'lw_inbox_waiting', 'lw_timers', 'lw_timers_agent', 'lw_artifacts', 'lw_artifacts_session', 'lw_artifact_rows',
         'lw_artifact_shares', 'lw_artifact_shares_session', 'lw_tombstones', 'lw_budgets', 'lw_holds',
         'lw_holds_session', 'lw_hold_caps', 'lw_hold_caps_budget', 'lw_boards', 'lw_board_entries', 'lw_memories', 'lw_memories_newest',
         'lw_memories_text', 'lw_memories_drop'
     )
 ) AND (SELECT max(version) FROM lw_schema) = 5
-  AND NOT EXISTS (SELECT lw_schema.cleaned_at, lw_timers.paused, lw_artifacts.created_at, lw_sessions.base_id,
+  AND NOT EXISTS (SELECT lw_schema.cleaned_at, lw_timers.paused, lw_timers.agent_name, lw_artifacts.created_at, lw_sessions.base_id,
         lw_sessions.base_position, lw_sessions.nanodollars, lw_sessions.unpriced_calls FROM lw_schema, lw_timers, lw_artifacts, lw_sessions LIMIT 0)
 """
 """Answers a row when every table, index, trigger and migrated column of this version is there; fails or answers none otherwise.
@@ -107,8 +107,10 @@ MARK_ITEM: Final = (
 )
 
 PUT_TIMER: Final = (
-    "INSERT INTO lw_timers (key, timer_id, due_at, body) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (key, timer_id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body, paused = 0"
+    "INSERT INTO lw_timers (key, timer_id, due_at, body, agent_name)"
+    " VALUES (?1, ?2, ?3, ?4, (SELECT agent_name FROM lw_sessions WHERE key = ?1))"
+    " ON CONFLICT (key, timer_id)"
+    " DO UPDATE SET due_at = excluded.due_at, body = excluded.body, paused = 0, agent_name = excluded.agent_name"
 )
 
 DROP_TIMER: Final = "DELETE FROM lw_timers WHERE key = ?1 AND timer_id = ?2 AND (?3 IS NULL OR due_at = ?3)"
@@ -199,18 +201,19 @@ HOLDERS: Final = (
 # Whether these tables were made by a version whose owners could go without giving everything back.
 WAS_OLDER: Final = "SELECT 1 FROM lw_schema WHERE version < 5"
 
-# Timers that are due and not paused, of sessions that exist. ?1 agent names, ?2 now, ?3 highest format, ?4 limit.
+# Timers that are due and not paused, of sessions that exist. ?1 the name that stands with them, ?2 now, ?3 highest format,
+# ?4 agent names, ?5 limit.
 DUE: Final = (
     "SELECT s.session_id, t.timer_id, t.due_at, t.body FROM lw_timers AS t JOIN lw_sessions AS s ON s.key = t.key"
-    " WHERE t.due_at <= ?2 AND t.paused = 0 AND s.min_format <= ?3 AND s.agent_name IN (SELECT value FROM json_each(?1))"
-    " ORDER BY t.due_at, t.key, t.timer_id LIMIT ?4"
+    " WHERE t.agent_name = ?1 AND t.due_at <= ?2 AND t.paused = 0 AND s.min_format <= ?3"
+    " AND s.agent_name IN (SELECT value FROM json_each(?4)) ORDER BY t.due_at, t.key, t.timer_id LIMIT ?5"
 )
 
 # When the next of such timers is due.
 NEXT_DUE: Final = (
     "SELECT (SELECT t.due_at FROM lw_timers AS t JOIN lw_sessions AS s ON s.key = t.key"
-    " WHERE t.due_at > ?2 AND t.paused = 0 AND s.min_format <= ?3 AND s.agent_name IN (SELECT value FROM json_each(?1))"
-    " ORDER BY t.due_at LIMIT 1)"
+    " WHERE t.agent_name = ?1 AND t.due_at > ?2 AND t.paused = 0 AND s.min_format <= ?3"
+    " AND s.agent_name IN (SELECT value FROM json_each(?4)) ORDER BY t.due_at LIMIT 1)"
 )
 
 ARMED: Final = "SELECT timer_id, due_at, body FROM lw_timers WHERE key = ? AND paused = 0 ORDER BY due_at, timer_id"
@@ -405,7 +408,9 @@ RESTORE_SESSION: Final = (
     " ON CONFLICT (session_id) DO NOTHING RETURNING key"
 )
 RESTORE_KNOWN: Final = "INSERT INTO lw_inbox (key, item_id, seq, kind, at, position) VALUES (?, ?, 0, 'marked', 0, ?)"
-RESTORE_TIMER: Final = "INSERT INTO lw_timers (key, timer_id, due_at, body, paused) VALUES (?, ?, ?, ?, ?)"
+RESTORE_TIMER: Final = (
+    "INSERT INTO lw_timers (key, timer_id, due_at, body, paused, agent_name) VALUES (?, ?, ?, ?, ?, ?)"
+)
 RESTORE_ARTIFACT: Final = (
     "INSERT INTO lw_artifacts (artifact_id, key, session_id, media_type, size, digest, complete, created_at)"
     " VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, unixepoch('subsec')) RETURNING id"

@@ -89,9 +89,10 @@ CREATE TABLE IF NOT EXISTS lw_timers (
     due_at REAL NOT NULL,
     body BLOB NOT NULL,
     paused INTEGER NOT NULL DEFAULT 0,
+    agent_name TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (key, timer_id)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS lw_timers_due ON lw_timers (due_at);
+CREATE INDEX IF NOT EXISTS lw_timers_agent ON lw_timers (agent_name, due_at) WHERE paused = 0;
 CREATE TABLE IF NOT EXISTS lw_artifacts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     artifact_id TEXT NOT NULL UNIQUE,

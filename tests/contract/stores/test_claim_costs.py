@@ -23,7 +23,8 @@ from loopwright.stores.sqlite_statements import HOLDERS, INTERRUPTED_AND_LEFT
 from loopwright.testing.store_kit import IDLE, begin, item, new_session, work
 
 MANY = 3000
-"""Sessions at rest, each with a timer far away and an item that was taken."""
+"""Sessions at rest, each with a timer far away, one that is paused and an item that was taken; as many of another agent,
+with timers that are due and timers that come first."""
 
 FEW_ROWS = 60
 """More than what is open and due, less than what is there."""
@@ -65,10 +66,11 @@ async def test_a_claim_on_a_file_costs_the_same_whatever_rests_in_it(tmp_path: P
     rest.execute(
         "WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n LIMIT ?)"
         " INSERT INTO lw_sessions (key, session_id, position, updated_at, min_format, agent_name, kind, lifecycle, title,"
-        " created_at) SELECT i, 's' || i, 0, 0, 1, 'default', 'agent', 'linked', '', 0 FROM n",
-        (MANY,),
+        " created_at) SELECT i, 's' || i, 0, 0, 1, iif(i % 2, 'default', 'other'), 'agent', 'linked', '', 0 FROM n",
+        (2 * MANY,),
     ).fetchall()
-    rest.execute("INSERT INTO lw_timers (key, timer_id, due_at, body) SELECT key, 't', 1e9, x'' FROM lw_sessions")
+    for statement in timers_at_rest("key"):
+        rest.execute(statement).fetchall()
     rest.execute(
         "INSERT INTO lw_inbox (key, item_id, seq, kind, at, position) SELECT key, 'x', 1, 'm', 0, 1 FROM lw_sessions"
     )
@@ -116,11 +118,20 @@ async def test_heads_are_looked_through_once_for_an_owner_that_left_nothing(tmp_
     await store.aclose()
 
 
+def timers_at_rest(key: str) -> list[str]:
+    """Statements that arm timers with which the agent "default" has nothing to do now: of its own and of another agent."""
+    armed = (("default", 1e9, 0), ("default", 1, 1), ("default", 100, 1), ("other", 1, 0), ("other", 100, 0))
+    return [
+        f"INSERT INTO lw_timers ({key}, timer_id, due_at, body, paused, agent_name)"
+        f" SELECT {key}, 't{n}', {due_at:.0f}, '', {paused}, agent_name FROM lw_sessions WHERE agent_name = '{agent}'"
+        for n, (agent, due_at, paused) in enumerate(armed)
+    ]
+
+
 REST = (
     "INSERT INTO lw_sessions (session_id, position, min_format, agent_name, kind, lifecycle, title, updated_at, created_at)"
-    " SELECT concat('s', n), 0, 1, 'default', 'agent', 'linked', '', 0, 0 FROM {numbers}"
+    " SELECT concat('{agent}', n), 0, 1, '{agent}', 'agent', 'linked', '', 0, 0 FROM {numbers}"
 )
-TIMERS = "INSERT INTO lw_timers ({key}, timer_id, due_at, body) SELECT {key}, 't', 1000000000, '' FROM lw_sessions"
 ITEMS = (
     "INSERT INTO lw_inbox ({key}, item_id, seq, kind, at, position) SELECT {key}, 'x', 1, 'm', 0, 1 FROM lw_sessions"
 )
@@ -130,7 +141,8 @@ async def filled_with_rest(dsn: str, *, key: str, numbers: str) -> None:
     store = open_store(dsn)
     await some_work(store)
     await store.aclose()
-    await ask(dsn, *[text.format(key=key, numbers=numbers) for text in (REST, TIMERS, ITEMS)])
+    sessions = [REST.format(agent=agent, numbers=numbers) for agent in ("default", "other")]
+    await ask(dsn, *sessions, *timers_at_rest(key), ITEMS.format(key=key))
 
 
 async def claimed(connection: ServerConnection, sql: Statements) -> None:
@@ -164,8 +176,8 @@ async def test_a_claim_on_postgresql_reads_no_more_rows_than_it_needs(postgres: 
         names = ["default"]
         for statement, values in (
             (sql.INTERRUPTED, (names, [], 1, 50)),
-            (sql.DUE, (names, 9.0, 1, 50)),
-            (sql.NEXT_DUE, (names, 9.0, 1)),
+            *((sql.DUE, (name, 9.0, 1, names, 50)) for name in ("default", "")),
+            *((sql.NEXT_DUE, (name, 9.0, 1, names)) for name in ("default", "")),
         ):
             ((plan,),) = await connection.rows(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", *values)
             assert _rows_read(json.loads(plan)[0]["Plan"]) < FEW_ROWS, plan
