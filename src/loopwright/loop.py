@@ -407,7 +407,7 @@ class StatefulAgentLoop(SessionAccess):
         there are answered as aborted in it. The original is not touched and may be running, here or elsewhere. The fork
         counts its own sends and usage. `title`: by default the original's.
         Raises: `ForkPositionError` naming the nearest boundaries, `SessionExistsError` for a given id that was ever used,
-        `ConfigError` on a store without forks. Cost: the original is read whole, the fork is one commit.
+        `ConfigError` on a store without forks, `WorkflowRunError` for a workflow run. Cost: the original is read whole, the fork is one commit.
         """
         self._check_open()
         return await forking.fork(self._kernel, session_id, at, new_session_id, title)

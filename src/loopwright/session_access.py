@@ -117,7 +117,7 @@ class SessionAccess:
         Durable when this returns, of any process and any agent name. Without anything that waits for it the signal is kept
         (the newest 100 of a session) for the next that does. `name`: 1 to 200 characters; `payload`: a JSON value of at most
         64 KiB. `item_id` is deduplicated for the life of the session; False when it was known.
-        Raises: `InvalidMessageError`.
+        Raises: `InvalidMessageError`; `WorkflowRunError` for a workflow run that has ended.
         """
         self._check_open()
         return await signals.signal(self._kernel, session_id, name, payload, item_id)

@@ -149,7 +149,8 @@ class Admission:
         """
 
         async def begin(turn: Turn) -> Begun:
-            await self._load(turn)
+            known = turn.actor.state  # of a child that has begun, others may have gone on with it since
+            await self._load(turn, fresh=known is not None and known.facts.send is not None)
             state = turn.journal.state
             turn.journal.awaited = True
             if state.active is None and state.facts.send is not None:
@@ -174,8 +175,7 @@ class Admission:
         if state.active is not None:
             if not state.active.paused:
                 return await turn.take_over(reason)
-            begun = await wakes.wake(turn)
-            return begun or results.result_of(turn.journal.state)
+            return await wakes.woken_or_waiting(turn)
         items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
         if state.facts.family is not None and child_entry.stopped_before_it_began(state, items):
             return await child_entry.never_begun(turn, items, self._start(turn))
@@ -476,7 +476,7 @@ class Admission:
         waits = found.item_position < 0
         if state.active is not None and (waits or found.item_position > state.active.position):
             if state.active.paused:
-                return await wakes.wake(turn) or results.result_of(turn.journal.state)
+                return await wakes.woken_or_waiting(turn)
             old = await turn.take_over("the same input was sent again")
             return functools.partial(self._own_after, turn, old, send_id) if waits else old
         if waits:

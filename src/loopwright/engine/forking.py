@@ -16,6 +16,7 @@ from ..model.archive_errors import ForkPositionError
 from ..model.codec import decode_record
 from ..model.context_records import FoldMade
 from ..model.errors import StoreCorruptError
+from ..model.family_errors import WorkflowRunError
 from ..model.records import Record
 from ..ports.ambient import breathe
 from ..ports.store import EncodedRecord, ForkPoint, NewSession, StoredRecord
@@ -28,6 +29,8 @@ async def fork(kernel: Kernel, session_id: str, at: int | None, new_id: str | No
     """See `StatefulAgentLoop.fork`. Reads the base without its turn or lease: what is stored never changes any more."""
     head = (await kernel.store.lookup(session_id)).head
     check_known(head, kernel.config.agent_name)
+    if head.kind == "workflow":
+        raise WorkflowRunError(session_id, "a workflow run cannot be forked; run its spec again")
     fork_id = kernel.ambient.new_id("sess") if new_id is None else usable_id(new_id)
     rows = await kernel.store.read(session_id, limit=head.position)
     position = place(session_id, await boundaries(session_id, rows), at)

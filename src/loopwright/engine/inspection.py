@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..core.result import StatefulResult, result_of
+from ..core.result import StatefulResult
 from ..core.state import State
 from ..core.window import window
 from ..model.messages import Message, ToolCall
 from ..model.records import Interaction
 from ..model.usage import Usage
 from ..ports.store import ForkPoint, Status, Store, StoredRecord
+from . import open_questions
 from .journal import load_state, opened_state
 
 
@@ -67,7 +68,7 @@ async def pending_of(store: Store, session_id: str) -> tuple[tuple[ToolCall, ...
     state = await read_state(store, session_id)
     if state.active is None:
         return (), ()
-    result = result_of(state)
+    result = await open_questions.result_now(store, state)
     return result.pending_tool_calls, result.pending_interactions
 
 
@@ -75,7 +76,9 @@ async def newest_result(store: Store, session_id: str) -> StatefulResult | None:
     """The result of the newest send; None without one, and while one runs or is interrupted. Raises `SessionNotFoundError`."""
     state = await opened_state(store, (await store.lookup(session_id)).head)
     send = state.facts.send
-    return None if send is None or (send.finished is None and not send.paused) else result_of(state)
+    if send is None or (send.finished is None and not send.paused):
+        return None
+    return await open_questions.result_now(store, state)
 
 
 async def stats_of(store: Store, session_id: str) -> SessionStats:

@@ -6,13 +6,12 @@ Loaded with the first signal. Read next: `wakes.py`, `../core/waking.py`.
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
-import msgspec
-
+from ..core.json_value import odd_in
 from ..model.codec import encode
 from ..model.errors import InvalidMessageError
+from ..model.family_errors import WorkflowRunError
 from ..model.wake_bodies import Signal
 from ..ports.store import InboxItem
 from .actor import ACTORS
@@ -24,22 +23,6 @@ MAX_PAYLOAD: Final = 64 * 1024
 """Bytes of a payload as JSON."""
 
 
-def _not_finite(payload: Any) -> float | None:
-    """A number somewhere in a value of JSON that is infinite or none; None when there is none."""
-    open_ones = [payload]
-    while open_ones:
-        match open_ones.pop():
-            case float() as number if not math.isfinite(number):
-                return number
-            case dict() as inner:
-                open_ones.extend(inner.values())
-            case list() | tuple() as inner:
-                open_ones.extend(inner)
-            case _:
-                pass
-    return None
-
-
 async def signal(kernel: Kernel, session_id: str, name: str, payload: Any, item_id: str | None) -> bool:
     """See `StatefulAgentLoop.signal`."""
     if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
@@ -48,14 +31,18 @@ async def signal(kernel: Kernel, session_id: str, name: str, payload: Any, item_
         )
     try:
         body = encode(Signal(name, payload))
-        if (odd := _not_finite(msgspec.to_builtins(payload))) is not None:
-            raise ValueError(f"{odd!r} is no number of JSON")  # it would be stored as null
+        if (odd := odd_in(payload)) is not None:
+            raise ValueError(odd)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidMessageError(f"the payload of signal {name!r} is no JSON value: {error}") from error
     if len(body) > MAX_PAYLOAD:
         raise InvalidMessageError(
             f"the payload of signal {name!r} has {len(body)} bytes; at most {MAX_PAYLOAD} are taken"
         )
+    found = await kernel.store.lookup(session_id, item_id=item_id)
+    head = found.head
+    if head.kind == "workflow" and head.status == "idle" and head.sends and found.item_position is None:
+        raise WorkflowRunError(session_id, f"the run has ended, and nothing in it hears signal {name!r} any more")
     item = InboxItem(item_id or kernel.ambient.new_id("signal"), "signal", body, kernel.ambient.now())
     kernel.ambient.reach("inbox.before")
     queued = await kernel.store.enqueue(session_id, item)

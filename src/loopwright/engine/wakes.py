@@ -26,7 +26,7 @@ from ..model.timer_spec import TimerBody
 from ..model.usage import NO_USAGE, Usage
 from ..model.wake_bodies import Signal, Wake
 from ..ports.store import WAKING_KINDS, DropTimer, InboxItem, Op, PutItem, TakeItems
-from . import children, inspection
+from . import children, inspection, open_questions
 from .journal import Journal
 from .kernel import Kernel
 from .running import RunContext
@@ -81,6 +81,19 @@ async def wake(turn: Turn) -> Begun | None:
     return functools.partial(turn.run, resumed=True) if goes_on else None
 
 
+async def woken_or_waiting(turn: Turn) -> Begun:
+    """As `wake`; of a send that still waits, what it waits for."""
+    return await wake(turn) or await open_questions.result_now(turn.kernel.store, turn.journal.state)
+
+
+async def waits_for_nobody(kernel: Kernel, state: State) -> bool:
+    """True when a child that a waiting send waits for, or one below, goes on only if somebody goes on with it."""
+    for child_id in _waited_for(state):
+        if await _left_alone(kernel, child_id):
+            return True
+    return False
+
+
 async def _woken_by_nobody(turn: Turn) -> Begun | None:
     """Goes on with a send that waits for what nobody works on: a child whose process is gone, an open call of a run."""
     journal, state = turn.journal, turn.journal.state
@@ -113,10 +126,7 @@ async def _left_alone(kernel: Kernel, session_id: str) -> bool:
         return True  # the call that waits for it finds that out
     if head.status != "waiting":
         return head.owner is None or head.expires_in_s <= 0
-    for child_id in _waited_for(await inspection.read_state(kernel.store, session_id)):
-        if await _left_alone(kernel, child_id):
-            return True
-    return False
+    return await waits_for_nobody(kernel, await inspection.read_state(kernel.store, session_id))
 
 
 def stopped(journal: Journal, reason: str) -> tuple[Sequence[Record], tuple[Op, ...]]:

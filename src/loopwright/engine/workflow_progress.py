@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from ..core import result as results
+from ..core.result import StatefulResult
 from ..core.state import State, apply
 from ..core.workflow_templates import NoOutput, text_of
 from ..model.codec import decode_record
@@ -22,6 +22,7 @@ from ..model.usage import NO_USAGE, Usage
 from ..model.workflow_records import NodeDecided, StepFinished, StepStarted, StepWaits, StepWoken
 from ..ports.ambient import breathe
 from ..ports.store import Head, Status, Store
+from . import open_questions
 from .kernel import Kernel
 from .workflow_values import RunValues
 
@@ -92,8 +93,7 @@ class RunInfo(Struct, frozen=True, kw_only=True):
 class WorkflowResult:
     """How a run ended, or what it waits for. What single steps gave is read when it is asked for."""
 
-    def __init__(self, kernel: Kernel, state: State, errors: tuple[StepError, ...]) -> None:
-        outcome = results.result_of(state)
+    def __init__(self, kernel: Kernel, state: State, errors: tuple[StepError, ...], outcome: StatefulResult) -> None:
         run = state.workflow
         assert run is not None
         self._kernel = kernel
@@ -252,7 +252,7 @@ async def info_of(kernel: Kernel, head: Head, *, steps: bool = True) -> RunInfo:
     questions: tuple[Interaction, ...] = ()
     state = await state_of_run(kernel.store, head.session_id)
     if state.facts.send is not None and (state.facts.send.finished is not None or state.facts.send.paused):
-        result = results.result_of(state)
+        result = await open_questions.result_now(kernel.store, state)
         status = head.status if state.facts.send.finished is None else result.status
         questions = result.pending_interactions
     return RunInfo(
@@ -276,4 +276,4 @@ async def result_of_run(kernel: Kernel, state: State) -> WorkflowResult:
         raise WorkflowRunError(state.facts.session_id, "it is no workflow run")
     values = RunValues(kernel, state.facts.session_id, run)
     errors = [StepError(path, (await values.error_at(position))[:10_000]) for path, position in run.machine.errors]
-    return WorkflowResult(kernel, state, tuple(errors))
+    return WorkflowResult(kernel, state, tuple(errors), await open_questions.result_now(kernel.store, state))

@@ -28,8 +28,8 @@ from ..model.wake_bodies import Wake
 from ..model.workflow_records import NodeDecided, StepFinished, StepStarted, StepWaits, StepWoken
 from ..model.workflow_spec import MAX_LEAVES
 from ..ports.cancellation import POLL_S
-from ..ports.store import DropTimer, Op, TakeItems
-from . import wakes, workflow_stops
+from ..ports.store import DropTimer, Op, PutTimer, TakeItems
+from . import arming, wakes, workflow_stops
 from .actor import ACTORS
 from .outputs import kept_data
 from .run import Run
@@ -191,6 +191,10 @@ class WorkflowRun(Run):
         return True
 
     def _stored(self, begun: Sequence[LeafNews], ended: Sequence[LeafNews], records: Sequence[Record]) -> None:
+        for one in (*begun, *ended):
+            for op in one.ops:
+                if isinstance(op, PutTimer):
+                    arming.announce(self.kernel, self.context.session_id, op.timer_id, op.due_at)
         for one in begun:
             if one.new is not None:
                 one.new.remember(self.kernel)

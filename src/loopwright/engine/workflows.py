@@ -8,18 +8,19 @@ Read next: `workflow_run.py`, `workflow_progress.py`.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import msgspec
 
-from ..core import result as results
 from ..core import spawning
+from ..core.json_value import odd_in
 from ..core.state import State
 from ..core.workflow_check import parse_workflow_spec
-from ..model.codec import encode
-from ..model.errors import InvalidMessageError, SessionExistsError, SessionLeftError
+from ..model.codec import decode, decode_record, encode
+from ..model.errors import InvalidMessageError, SessionBusyError, SessionExistsError, SessionLeftError
 from ..model.family_errors import SpawnRefusedError, WorkflowRunError
 from ..model.family_records import HandedOff, Persona, SessionSpawned
 from ..model.records import Record, SessionCreated
@@ -28,14 +29,14 @@ from ..model.workflow_records import WorkflowStarted
 from ..model.workflow_spec import WorkflowSpec
 from ..ports.cancellation import CancellationToken, Stop
 from ..ports.store import Head, InboxItem, NewSession, SessionQuery
-from . import inspection
+from . import inspection, open_questions, wakes
 from .actor import ACTORS
 from .arguments import usable_id
 from .beside import run_beside
 from .journal import first_records, format_needed
 from .kernel import Kernel
 from .tree_stops import stop_tree
-from .turn import SendOptions, Turn
+from .turn import SendOptions, Turn, waiting_outside
 from .workflow_progress import RunInfo, WorkflowResult, info_of, result_of_run, state_of_run
 
 SpecLike = WorkflowSpec | Mapping[str, Any]
@@ -43,8 +44,15 @@ SpecLike = WorkflowSpec | Mapping[str, Any]
 MAX_INPUT: Final = 1024 * 1024
 """Bytes of a run's input as JSON."""
 
+FIRST_RECORDS: Final = 10
+"""Records of a run's journal among which the one is that holds its spec."""
+
 LOOK_S: Final = (0.02, 0.5)
 """How often `wait` looks at a run: at first, and after a while. Seconds."""
+
+
+ALONE_S: Final = (1.0, 30.0)
+"""How often `resume` looks whether who runs what it waits for is gone: at first, and after a while. Seconds."""
 
 
 class Workflows:
@@ -65,8 +73,9 @@ class Workflows:
     ) -> WorkflowResult:
         """Runs a workflow here until it ended, or until only a person can move it on.
 
-        `run_id`: of a new session; a run that has it already goes on. Raises: `WorkflowSpecError` with every problem of
-        the spec, `InvalidMessageError` for an input that does not fit, both before anything is stored; as `send` does.
+        `run_id`: of a new session; a run of the same spec and input that has it already goes on. Raises: `WorkflowSpecError`
+        with every problem of the spec, `InvalidMessageError` for an input that does not fit, `WorkflowRunError` where
+        `run_id` is another run's, all before anything is stored; as `send` does.
         Cancel: the run and its agents stop and end as cancelled.
         """
         with self._counted():
@@ -117,13 +126,23 @@ class Workflows:
         admission = self._kernel.admission
         assert admission is not None
         await self._head(run_id)
-        with self._counted():
-            taken = None if leave is None else functools.partial(_leaving, leave)
-            result = await admission.resume(run_id, SendOptions(stop=stop), taken=taken)
-            while result.status == "waiting_for_input" and await self._left_alone(run_id):
-                result = await admission.resume(run_id, SendOptions(stop=stop), taken=taken)
-        if result.status == "waiting_for_input" and not result.pending_interactions:
-            return await self._waited(run_id, leave)
+        taken = None if leave is None else functools.partial(_leaving, leave)
+        waited = False
+        while True:
+            try:
+                with self._counted():
+                    result = await admission.resume(run_id, SendOptions(stop=stop), taken=taken)
+            except SessionBusyError:
+                if not waited:
+                    raise
+            else:
+                if result.status != "waiting_for_input":
+                    break
+                if await self._left_alone(run_id):
+                    continue
+            waited = True
+            if (ended := await self._waited(run_id, leave, alone=True)) is not None:
+                return ended
         return await result_of_run(self._kernel, await self._state(run_id))
 
     async def _left_alone(self, run_id: str) -> bool:
@@ -150,7 +169,9 @@ class Workflows:
 
         Runs nothing itself. Raises: `SessionNotFoundError`, `WorkflowRunError`. Cancel: the run goes on.
         """
-        return await self._waited(run_id, None)
+        ended = await self._waited(run_id, None)
+        assert ended is not None
+        return ended
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled") -> bool:
         """Stops a run with everything in it, wherever it runs or waits; True when there was something to stop.
@@ -195,8 +216,13 @@ class Workflows:
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
-    async def _waited(self, run_id: str, leave: CancellationToken | None) -> WorkflowResult:
-        pause, seen = LOOK_S[0], -1
+    async def _waited(
+        self, run_id: str, leave: CancellationToken | None, *, alone: bool = False
+    ) -> WorkflowResult | None:
+        """The result once there is one. `alone`: None as soon as nobody goes on with what the run waits for."""
+        kernel = self._kernel
+        pause, seen, due = LOOK_S[0], -1, math.inf
+        state, heed_s, heeded = None, ALONE_S[0], kernel.ambient.monotonic()
         while True:
             if leave is not None and leave.cancelled:
                 raise SessionLeftError(f"run {run_id!r} is left: {leave.reason}")
@@ -204,10 +230,21 @@ class Workflows:
             if head.status != "running" and head.sends and head.position != seen:
                 seen = head.position
                 state = await self._state(run_id)
-                send = state.facts.send
-                if send is not None and (send.finished is not None or results.result_of(state).pending_interactions):
-                    return await result_of_run(self._kernel, state)
-            await self._kernel.ambient.sleep(pause)
+                if (send := state.facts.send) is not None:
+                    now = await open_questions.result_now(kernel.store, state)
+                    if send.finished is not None or now.pending_interactions:
+                        return await result_of_run(kernel, state)
+                due = min([one.until for one in waiting_outside(state) if one.until is not None], default=math.inf)
+            if alone and kernel.ambient.monotonic() - heeded >= heed_s:
+                if head.status == "running" and (head.owner is None or head.expires_in_s <= 0):
+                    return None
+                if head.status == "waiting" and state is not None and await wakes.waits_for_nobody(kernel, state):
+                    return None
+                heed_s, heeded = min(heed_s * 2, ALONE_S[1]), kernel.ambient.monotonic()
+            left_s = due - kernel.ambient.now()
+            if left_s <= 0:
+                pause, due, left_s = LOOK_S[0], math.inf, math.inf  # its time has come: it goes on now
+            await kernel.ambient.sleep(min(pause, left_s))
             pause = min(pause * 1.5, LOOK_S[1])
 
     async def _head(self, run_id: str) -> Head:
@@ -259,12 +296,23 @@ class Workflows:
         except SessionExistsError:
             if run_id is None:
                 raise
-            await self._head(rid)
+            await self._check_same(rid, spec, value)
             return rid
         kernel.ambient.reach("create.after")
         assert kernel.admission is not None
         kernel.admission.created(rid, stored, at, needs)
         return rid
+
+    async def _check_same(self, run_id: str, spec: WorkflowSpec, value: Any) -> None:
+        """Raises `WorkflowRunError` for a session that is no run of this spec with this input."""
+        await self._head(run_id)
+        for row in await self._kernel.store.read(run_id, limit=FIRST_RECORDS):
+            record = decode_record(row.kind, row.version, row.body)
+            if isinstance(record, WorkflowStarted):
+                if msgspec.convert(record.spec, WorkflowSpec) != spec:
+                    raise WorkflowRunError(run_id, "it is a run of another spec; resume() goes on with it as it is")
+                if record.input != decode(encode(value), object):
+                    raise WorkflowRunError(run_id, "it was begun with another input; resume() goes on with it as it is")
 
     async def _spawned(self, persona: Persona, parent: str) -> SessionSpawned:
         """The record of a run that tells a session how it ended."""
@@ -301,6 +349,8 @@ def check_input(kernel: Kernel, spec: WorkflowSpec, value: Any) -> None:
     """Raises `InvalidMessageError` for an input that is no JSON value, too large, or does not fit the spec's schema."""
     try:
         size = len(encode(value))
+        if (odd := odd_in(value)) is not None:
+            raise ValueError(odd)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidMessageError(f"the input of workflow {spec.name!r} is no JSON value: {error}") from error
     if size > MAX_INPUT:
