@@ -7,7 +7,7 @@ Loaded with the first signal. Read next: `wakes.py`, `../core/waking.py`.
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -26,17 +26,15 @@ MAX_PAYLOAD: Final = 64 * 1024
 
 def _not_finite(payload: Any) -> float | None:
     """A number somewhere in a value of JSON that is infinite or none; None when there is none."""
-    open_ones = [payload]
+    open_ones: list[Any] = [payload]
     while open_ones:
-        match open_ones.pop():
-            case float() as number if not math.isfinite(number):
-                return number
-            case dict() as inner:
-                open_ones.extend(inner.values())
-            case list() | tuple() as inner:
-                open_ones.extend(inner)
-            case _:
-                pass
+        one = open_ones.pop()
+        if isinstance(one, float) and not math.isfinite(one):
+            return one
+        if isinstance(one, dict):
+            open_ones.extend(cast("dict[Any, Any]", one).values())
+        elif isinstance(one, list | tuple):
+            open_ones.extend(cast("list[Any]", one))
     return None
 
 
