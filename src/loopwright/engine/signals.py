@@ -7,7 +7,7 @@ Loaded with the first signal. Read next: `wakes.py`, `../core/waking.py`.
 from __future__ import annotations
 
 import math
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
@@ -32,9 +32,9 @@ def _not_finite(payload: Any) -> float | None:
         if isinstance(one, float) and not math.isfinite(one):
             return one
         if isinstance(one, dict):
-            open_ones.extend(cast("dict[Any, Any]", one).values())
-        elif isinstance(one, list | tuple):
-            open_ones.extend(cast("list[Any]", one))
+            open_ones.extend(one.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        elif isinstance(one, list):
+            open_ones.extend(one)  # pyright: ignore[reportUnknownArgumentType]
     return None
 
 
@@ -46,7 +46,7 @@ async def signal(kernel: Kernel, session_id: str, name: str, payload: Any, item_
         )
     try:
         body = encode(Signal(name, payload))
-        if (odd := _not_finite(msgspec.to_builtins(payload))) is not None:
+        if (odd := _not_finite(msgspec.to_builtins(payload, str_keys=True))) is not None:
             raise ValueError(f"{odd!r} is no number of JSON")  # it would be stored as null
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidMessageError(f"the payload of signal {name!r} is no JSON value: {error}") from error
