@@ -32,7 +32,7 @@ def _not_finite(payload: Any) -> float | None:
         if isinstance(one, float) and not math.isfinite(one):
             return one
         if isinstance(one, dict):
-            open_ones.extend(one.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+            open_ones.extend(one.values())  # pyright: ignore[reportUnknownArgumentType]
         elif isinstance(one, list):
             open_ones.extend(one)  # pyright: ignore[reportUnknownArgumentType]
     return None
