@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from tests.scenario.conftest import Stage
+from tests.scenario.test_family_lives import another_process
 from tests.scenario.test_workflows import agent, flow, look, looks
 from tests.waiting import next_turn
 
@@ -202,3 +205,41 @@ async def ended_as_cancelled(loop: StatefulAgentLoop, ref: LeafRef) -> None:
     found = await newest_result(kernel.store, ref.session_id)
     assert found is not None
     assert found.status == "cancelled"
+
+
+async def test_a_leaf_that_is_gone_is_a_failed_step_before_its_lease_is_over_and_its_session_ends_later(
+    stage: Stage,
+) -> None:
+    """As a sandbox has it: only the executor knows that the process is dead."""
+    hangs = asyncio.Event()
+    under_way = asyncio.Event()
+
+    async def never(request: Any) -> str:
+        del request
+        under_way.set()
+        await hangs.wait()
+        return "never"
+
+    elsewhere = stage.loop(llm=CastLLM({"scout": [never]}), store=another_process(stage), lease_ttl_s=600.0)
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def crashes(ref: LeafRef) -> LeafEnd:
+        if len(executor.asked) > 1:
+            await loop.resume(ref.session_id)
+            return LeafEnd(status="completed", in_journal=True)
+        tasks.append(asyncio.ensure_future(elsewhere.resume(ref.session_id)))
+        await under_way.wait()
+        return gave_up("leaf.crashed", "its process ended with exit code 9")
+
+    loop = crew(stage, "", crashes, scout=["found"])
+    executor: Any = loop._kernel.executor
+    began = time.monotonic()
+    result = await loop.workflows.run(flow(agent("scout", "scout", input="go", retries=1)), run_id="r")
+    assert (result.status, result.final_text) == ("completed", "found")
+    assert time.monotonic() - began < 5
+    ends = [one for one in await stage.records(loop, "r") if isinstance(one, StepFinished)]
+    assert [(one.outcome, one.error_code) for one in ends] == [("failed", "leaf.crashed"), ("completed", None)]
+    [task] = tasks
+    assert (await asyncio.wait_for(task, 5)).status == "cancelled"  # whoever has its session after all finds the stop
+    await elsewhere.aclose()
+    await elsewhere.store.aclose()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -24,11 +26,20 @@ from ..ports.executor import Executor, LeafEnd, LeafRef, gave_up
 from . import answers, inspection, wakes
 from .actor import ACTORS
 from .children import ENDED
+from .journal import opened_state
 from .kernel import Kernel
 from .running import RunContext
 
+_log = logging.getLogger("loopwright.placing")
+
 BUSY_SLEEP_S = 0.1
 """Between two looks at a session whose process has ended, and whose lease has not yet."""
+
+GONE: Final = frozenset({"leaf.crashed", "leaf.timed_out", "leaf.result_broken", "leaf.cancelled"})
+"""Faults that say that nothing of the leaf runs any more, whatever the lease of its session says."""
+
+GONE_WAIT_S = 0.5
+"""How long the lease of a leaf that is gone is waited for before its step fails without it."""
 
 _cancelling: set[asyncio.Task[None]] = set()
 
@@ -113,20 +124,44 @@ async def _given_up(kernel: Kernel, session_id: str, end: LeafEnd) -> StatefulRe
     assert kernel.admission is not None
     ways_in = answers.Answers(kernel, kernel.admission)
     reason = end.reason or end.fault or "its executor gave it up"
-    deadline = kernel.ambient.monotonic() + 2 * kernel.config.lease_ttl_s
-    while True:
-        try:
-            await ways_in.abort_pending(session_id, reason)
-            break
-        except SessionBusyError:  # its process is gone, where that cannot be seen
-            if kernel.ambient.monotonic() >= deadline:
-                raise
-            await kernel.ambient.sleep(BUSY_SLEEP_S)
-    state = await inspection.newest_result(kernel.store, session_id)
+    wait_s = GONE_WAIT_S if end.fault in GONE else 2 * kernel.config.lease_ttl_s
+    if not await _aborted(ways_in, session_id, reason, wait_s):
+        # Its process is gone, where the store cannot see that (a sandbox). The session is ended when its lease is over: by
+        # the task here, or by whoever finds it then with the stop that waits in its inbox.
+        if end.fault not in GONE:
+            head = (await kernel.store.lookup(session_id)).head
+            raise SessionBusyError(session_id, head.owner or "", head.expires_in_s)
+        await ways_in.stop(session_id, reason)
+        task = asyncio.get_running_loop().create_task(_ended_later(ways_in, session_id, reason))
+        kernel.background.add(task)
+        task.add_done_callback(kernel.background.discard)
+    state = await opened_state(kernel.store, (await kernel.store.lookup(session_id)).head)
+    send = state.facts.send
     return StatefulResult(
         session_id=session_id,
         status="cancelled" if end.status == "cancelled" else "failed",
-        usage=NO_USAGE if state is None else state.usage,
+        usage=NO_USAGE if send is None else send.usage,
         error_code=end.fault or end.error_code,
         error_message=reason,
     )
+
+
+async def _aborted(ways_in: answers.Answers, session_id: str, reason: str, wait_s: float) -> bool:
+    """Ends the leaf's send; False when its lease is somebody's for longer than this, or the loop closes meanwhile."""
+    kernel = ways_in.kernel
+    deadline = kernel.ambient.monotonic() + wait_s
+    while True:
+        try:
+            await ways_in.abort_pending(session_id, reason)
+            return True
+        except SessionBusyError:
+            if kernel.ambient.monotonic() >= deadline or kernel.closing:
+                return False
+            await kernel.ambient.sleep(BUSY_SLEEP_S)
+
+
+async def _ended_later(ways_in: answers.Answers, session_id: str, reason: str) -> None:
+    try:
+        await _aborted(ways_in, session_id, reason, 2 * ways_in.kernel.config.lease_ttl_s)
+    except LoopwrightError as error:  # it is gone with its parent, or the store is away: the stop in its inbox stays
+        _log.debug("leaf %s is ended by whoever finds it: %s", session_id, error)

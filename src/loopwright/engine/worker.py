@@ -20,7 +20,6 @@ from ..config import WorkerSettings
 from ..core.result import StatefulResult
 from ..model.codec import CURRENT_FORMAT
 from ..model.errors import (
-    AgentUnavailableError,
     LoopwrightError,
     RetryLaterError,
     SessionBusyError,
@@ -244,7 +243,7 @@ class WorkerLoop:
             self._note_away(error)
             self._put_aside(sid, self._order.settings.poll_min_s)
         except LoopwrightError as error:
-            level = logging.INFO if isinstance(error, AgentUnavailableError) else logging.WARNING
+            level = logging.INFO if isinstance(error, RetryLaterError) else logging.WARNING
             _log.log(level, "session %s cannot be run here: %s", sid, error)
             self._put_aside(sid)
             self._tell("left", sid, error=error)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec import structs
+
 from ..model.records import (
     QuestionAnswered,
     QuestionAsked,
@@ -34,6 +36,8 @@ def run_lines(records: Iterable[Record], line: Callable[[Record, str], str]) -> 
     for record in records:
         if isinstance(record, _DROPPED):
             continue
+        if isinstance(record, StepStarted) and record.place:
+            record = structs.replace(record, place="")  # who ran it where is not what it did
         path = _path_of(record, asked)
         if path is not None:
             steps.setdefault(path, []).append(line(record, f" {path}"))
