@@ -128,7 +128,7 @@ async def test_a_script_that_was_run_in_part_is_finished_by_the_next_opening(own
     store = open_store(dsn)
     writer = await begin(store)
     assert (await writer.write()).position == 3
-    assert len(await tables(admin)) == 14
+    assert len(await tables(admin)) == 16
     await store.aclose()
 
 
