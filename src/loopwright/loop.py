@@ -179,6 +179,7 @@ class StatefulAgentLoop(SessionAccess):
         self._closed = False
 
     async def __aenter__(self) -> StatefulAgentLoop:
+        self._counted()  # from now on it is open, and fires its timers
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -10,7 +10,7 @@ from tests.waiting import next_turn
 
 from loopwright import StatefulAgentLoop, StatefulResult, tool
 from loopwright.model.agent_spec import AgentSpec, SubagentLifecycle
-from loopwright.model.errors import SessionGoneError
+from loopwright.model.errors import AgentUnavailableError, SessionGoneError
 from loopwright.model.family_records import ChildFinished, ChildStarted
 from loopwright.model.records import ToolFinished
 from loopwright.ports.store import SessionQuery
@@ -161,3 +161,28 @@ async def test_a_signal_that_came_first_is_kept_for_the_call_that_waits_for_it(s
     await loop.signal(session_id, "go", 7)
     result = await loop.send("go on", session_id=session_id)
     assert (result.status, result.final_text) == ("completed", "thanks")
+
+
+async def test_a_process_without_the_tool_of_a_waiting_call_stores_nothing_of_an_answer(stage: Stage) -> None:
+    scripts = {
+        "root": [calls(spawn("asker")), "all done"],
+        "asker": [calls(("request_user_input", {"prompt": "which?"})), "asker heard"],
+    }
+    loop = crew(stage, **scripts)
+    waiting = await loop.send("go")
+    [question] = waiting.pending_interactions
+    other = stage.loop(llm=CastLLM({"": []}), tools=[request_user_input_tool()])
+    with pytest.raises(AgentUnavailableError, match="spawn_agent"):
+        await other.submit_input(waiting.session_id, question.id, "red")
+    result = await loop.submit_input(waiting.session_id, question.id, "blue")
+    assert (result.status, result.final_text) == ("completed", "all done")
+
+
+async def test_a_process_without_the_tool_of_a_waiting_call_leaves_it_to_others_when_it_is_woken(stage: Stage) -> None:
+    loop = stage.loop(calls(("wait_for_go", {})), "thanks", tools=[wait_for_go])
+    waiting = await loop.send("go")
+    other = stage.loop(llm=CastLLM({"": []}), tools=[look])
+    await other.signal(waiting.session_id, "go")
+    with pytest.raises(AgentUnavailableError, match="wait_for_go"):
+        await other.resume(waiting.session_id)
+    assert (await loop.resume(waiting.session_id)).final_text == "thanks"

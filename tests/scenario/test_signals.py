@@ -55,7 +55,7 @@ async def test_a_signals_name_is_short_and_printable(stage: Stage, name: str) ->
         await loop.signal(session_id, name)
 
 
-@pytest.mark.parametrize("payload", [object(), {1: object()}, "x" * 70_000])
+@pytest.mark.parametrize("payload", [object(), {1: object()}, "x" * 70_000, float("nan"), {"a": [1, float("-inf")]}])
 async def test_a_signals_payload_is_a_json_value_of_bounded_size(stage: Stage, payload: Any) -> None:
     loop = stage.loop()
     session_id = await loop.new_session()
@@ -170,3 +170,13 @@ async def test_a_tool_that_must_not_run_twice_or_waits_for_nothing_is_told_so(st
     assert "is declared once" in found["pay_later"]
     assert "neither a time nor a signal" in found["wait_for_nothing"]
     assert result.ok
+
+
+async def test_calls_of_one_batch_take_kept_signals_of_their_own(stage: Stage) -> None:
+    loop = stage.loop("hi", calls(*[("wait_for", {"name": "go"})] * 3), "thanks", tools=TOOLS)
+    session_id = (await loop.send("hello")).session_id
+    for number in range(3):
+        await loop.signal(session_id, "go", number)
+    assert (await loop.send("wait", session_id=session_id)).final_text == "thanks"
+    found = [str(one.content) for one in await answers_of(stage, loop, session_id)]
+    assert sorted(found) == ["go: 0", "go: 1", "go: 2"]

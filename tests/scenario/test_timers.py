@@ -262,6 +262,10 @@ async def says_nothing(context: TimerContext) -> None:
     context.message = " "
 
 
+async def says_too_much(context: TimerContext) -> None:
+    context.message = "\u00e9" * 32_769
+
+
 async def postpones_nonsense(context: TimerContext) -> None:
     context.postpone_s = float("nan")
 
@@ -274,6 +278,7 @@ async def postpones_nonsense(context: TimerContext) -> None:
         (postpones, "postponed", 600.0, 600.0),
         (raises, "error", 30.0, 30.0),
         (says_nothing, "error", 30.0, 30.0),
+        (says_too_much, "error", 30.0, 30.0),
         (postpones_nonsense, "error", 30.0, 30.0),
     ],
 )

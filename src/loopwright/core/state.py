@@ -246,8 +246,7 @@ _SPEAKS = frozenset({UserMessageAdded, AssistantMessageAdded, SendStarted, SendF
 def _created(state: State, record: SessionCreated, at: float) -> None:
     facts = state.facts
     facts.session_id, facts.agent_name = record.session_id, record.agent_name
-    facts.system_prompt = record.system_prompt
-    facts.metadata = dict(record.metadata)
+    facts.system_prompt, facts.metadata = record.system_prompt, dict(record.metadata)
 
 
 def _forked(state: State, record: SessionForked, at: float) -> None:
@@ -395,6 +394,11 @@ def _paused(state: State, record: SendPaused, at: float) -> None:
         state.facts.send.paused = True
 
 
+def _unpaused(state: State, record: RunResumed, at: float) -> None:
+    if state.active is not None:
+        state.active.paused = False
+
+
 def _finished(state: State, record: SendFinished, at: float) -> None:
     if state.batch:
         _answer_lost(state)
@@ -412,10 +416,6 @@ def _checkpointed(state: State, record: StateCheckpointed, at: float) -> None:
 
 def _linked(state: State, record: ChainLinked, at: float) -> None:
     state.facts.chain = record.digest
-
-
-def _nothing(state: State, record: ToolAbandoned | RunResumed, at: float) -> None:
-    return
 
 
 def _answer_lost(state: State) -> None:
@@ -450,11 +450,11 @@ _STEPS: dict[type, Callable[[State, Any, float], None]] = {
     AttemptFailed: _attempt_failed,
     ToolStarted: _tool_started,
     ToolFinished: _tool_finished,
-    ToolAbandoned: _nothing,
+    ToolAbandoned: lambda *_: None,
     QuestionAsked: _asked,
     QuestionAnswered: _answered,
     SendPaused: _paused,
-    RunResumed: _nothing,
+    RunResumed: _unpaused,
     SendFinished: _finished,
     HistoryRepaired: _repaired,
     StateCheckpointed: _checkpointed,

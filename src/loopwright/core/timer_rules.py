@@ -25,6 +25,8 @@ MOST_NOTE: Final = 2_000
 """Characters of a note."""
 MOST_CRON: Final = 200
 """Characters of a cron expression."""
+MOST_SPOKEN: Final = 64 * 1024
+"""Bytes of UTF-8 of what a hook lets a timer say."""
 RETRY_S: Final = 30.0
 """After a firing that went wrong it is tried again."""
 
@@ -38,12 +40,16 @@ class TimerBounds(Struct, frozen=True, kw_only=True):
     least_s: float = 0.0
     most_s: float = 366 * DAY_S
     least_every_s: float = 1.0
+    most_cron_s: float | None = None
+    """To the first time of a cron expression; None: as far as it says."""
     most_armed: int | None = None
     """Timers with a note that a session may have at once; None: any number."""
 
 
 FOR_HOSTS: Final = TimerBounds()
-FOR_MODELS: Final = TimerBounds(least_s=5.0, most_s=30 * DAY_S, least_every_s=5.0, most_armed=10)
+FOR_MODELS: Final = TimerBounds(
+    least_s=5.0, most_s=30 * DAY_S, least_every_s=5.0, most_cron_s=30 * DAY_S, most_armed=10
+)
 
 
 class TimerWish(Struct, frozen=True, kw_only=True):
@@ -69,8 +75,10 @@ def armed_by(wish: TimerWish, now: float, bounds: TimerBounds, cron: CronReader)
         due = _first_due(wish, now, cron)
         if due is None:
             problems.append(f"cron {wish.cron!r} names no time in the next 50 years")
-        elif wish.cron is None and not due - now <= bounds.most_s:
-            problems.append(f"it would be due in {due - now:.0f} s; at most {_shown(bounds.most_s)} are allowed")
+        else:
+            most_s = bounds.most_s if wish.cron is None else bounds.most_cron_s
+            if most_s is not None and not due - now <= most_s:
+                problems.append(f"it would be due in {due - now:.0f} s; at most {_shown(most_s)} are allowed")
     if problems or due is None:
         raise SpecValidationError("timer", problems)
     every_s = None if wish.every_s is None else float(wish.every_s)
@@ -147,8 +155,8 @@ def _problems(wish: TimerWish, now: float, bounds: TimerBounds, cron: CronReader
         value: Any = getattr(wish, name)
         if value is not None and not (_is_number(value) and least <= value <= bounds.most_s):
             problems.append(f"{name} must be from {least:g} to {_shown(bounds.most_s)} seconds, not {value!r:.50}")
-    if wish.due_at is not None and not _is_number(wish.due_at):
-        problems.append(f"due_at must be UTC epoch seconds, not {wish.due_at!r:.50}")
+    if wish.due_at is not None and not (_is_number(wish.due_at) and wish.due_at >= 0):
+        problems.append(f"due_at must be UTC epoch seconds, 0 or more, not {wish.due_at!r:.50}")
     elif wish.due_at is not None and bounds.least_s and wish.due_at - now < bounds.least_s:
         problems.append(f"due_at must be {bounds.least_s:g} seconds from now or later")
     return problems + _of_cron(wish, cron)

@@ -6,7 +6,7 @@ Read next: `engine/wakes.py`, which takes them; for steps of a run `workflow_sta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..model.family_records import CallWaits, CallWoken, ChildFinished, SignalReceived, SignalTaken
 from ..model.records import Record
@@ -50,16 +50,22 @@ def signalled(state: State, signal: Signal, item_id: str, taken: Sequence[Record
     return [received]
 
 
-def beginning(state: State, waits: CallWaits) -> list[Record]:
-    """Records of a call that begins to wait; one for a signal that is kept goes on at once."""
-    family = state.facts.family
-    if waits.signal is None or family is None:
+def beginning(waits: CallWaits, kept: SignalReceived | None) -> list[Record]:
+    """Records of a call that begins to wait; with a kept signal it goes on at once."""
+    if kept is None:
         return [waits]
-    for kept in family.signals:
-        if kept.name == waits.signal:
-            call_id = waits.call_id
-            return [waits, SignalTaken(kept.name, call_id), CallWoken(call_id, "signal", kept.payload)]
-    return [waits]
+    return [waits, SignalTaken(kept.name, waits.call_id), CallWoken(waits.call_id, "signal", kept.payload)]
+
+
+def oldest(state: State, name: str | None, promised: Collection[str]) -> SignalReceived | None:
+    """The kept signal of this name that came first and is free; None when there is none.
+
+    `promised`: item ids of signals that are taken by records which are not stored yet.
+    """
+    family = state.facts.family
+    if name is None or family is None:
+        return None
+    return next((one for one in family.signals if one.name == name and one.item_id not in promised), None)
 
 
 def took(call: OpenCall, signal: Signal) -> list[Record]:

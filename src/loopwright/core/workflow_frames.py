@@ -72,6 +72,10 @@ class NodeEnd(Struct, frozen=True, gc=False):
     """What is around it fails with it, if it does not tolerate that."""
 
 
+UNRUN = NodeEnd("skipped")
+"""Of the body of a loop before its first iteration ended."""
+
+
 class RunScope:
     """What names mean at one place of the spec: results of nodes, and variables of the iteration."""
 
@@ -107,6 +111,15 @@ class RunScope:
         while scope is not None:
             if isinstance(scope.frame, ForeachFrame) and scope.frame.plan.spec.variable == name:
                 return scope.frame, scope.index
+            scope = scope.parent
+        return None
+
+    def loop(self, name: str) -> LoopFrame | None:
+        """The loop with this id around here; None when there is none."""
+        scope: RunScope | None = self
+        while scope is not None:
+            if isinstance(scope.frame, LoopFrame) and scope.frame.plan.id == name:
+                return scope.frame
             scope = scope.parent
         return None
 
@@ -220,7 +233,7 @@ class Frame:
 class Leaf(Frame):
     """A step that does work; its fallback is a child of it."""
 
-    __slots__ = ("attempt", "begun", "child_id", "not_before", "started_at", "waits")
+    __slots__ = ("attempt", "begun", "child_id", "not_before", "place", "started_at", "waits")
 
     def __init__(
         self, around: Around, plan: PlanNode, place: tuple[Frame | None, int], prefix: str, scope: RunScope
@@ -231,6 +244,8 @@ class Leaf(Frame):
         self.not_before = 0.0
         """UTC epoch seconds before which the attempt must not start."""
         self.child_id: str | None = None
+        self.place = ""
+        """Where the journal of the child is while the attempt is under way; "" for the store of the run."""
         self.started_at = 0.0
         """UTC epoch seconds: when the attempt under way began."""
         self.waits: StepWaits | None = None
@@ -266,6 +281,9 @@ class Leaf(Frame):
                 self.not_before = at + self.plan.retry_delay_s
                 return self.around.wants(self)
             if self.plan.fallback is not None:
+                if self.plan.id is not None:
+                    # Until the fallback has ended the leaf's name says that it failed, and why: the fallback may ask.
+                    self.scope.bind(self.plan.id, NodeEnd("failed", position))
                 return self.start(self.plan.fallback, 0, self.prefix, self.scope)
         # A leaf that somebody stopped alone has failed for what is around it.
         hurts = outcome in ("failed", "cancelled") and self.plan.halts
@@ -417,7 +435,7 @@ class LoopFrame(Frame):
     ) -> None:
         super().__init__(around, plan, place, prefix, scope)
         self.iteration = 0
-        self.newest = NodeEnd("skipped")
+        self.newest = UNRUN
         """How the body ended last."""
         self.judged: NodeEnd | None = None
         """How the judge ended last."""

@@ -34,6 +34,7 @@ class WorkflowMachine:
         "failures",
         "listening",
         "news",
+        "passed",
         "ready",
         "root",
         "running",
@@ -47,6 +48,8 @@ class WorkflowMachine:
         """Leaves that started and have not ended, by path."""
         self.begun = 0
         """Leaves that started so far, attempts apart."""
+        self.passed = 0
+        """Leaves that ended without having started, and decisions."""
         self.errors: list[tuple[str, int]] = []
         """Path and position of steps that failed for good, the first `KEPT_ERRORS` of them."""
         self.failures = 0
@@ -64,25 +67,29 @@ class WorkflowMachine:
         self.begin(plan, None, 0, "", self.root)
         self._settle()
 
-    def started(self, path: str, attempt: int, *, child_id: str | None = None, at: float = 0.0) -> None:
+    def started(
+        self, path: str, attempt: int, *, child_id: str | None = None, place: str = "", at: float = 0.0
+    ) -> None:
         """A leaf began."""
         leaf = self.ready.pop(path, None)
         if isinstance(leaf, Leaf):
-            leaf.begun, leaf.child_id, leaf.started_at = True, child_id, at
+            leaf.begun, leaf.child_id, leaf.started_at, leaf.place = True, child_id, at, place
             self.running[path] = leaf
             self.begun += attempt == 1
 
-    def waits(self, path: str, record: StepWaits | None) -> None:
-        """A leaf that began goes on when something outside happened; None: it has happened."""
+    def waits(self, path: str, record: StepWaits | None, *, place: str = "") -> None:
+        """A leaf that began goes on when something outside happened; None: it has happened, and it goes on at `place`."""
         if (leaf := self.running.get(path)) is not None:
-            leaf.waits = record
+            leaf.waits, leaf.place = record, place
 
     def finished(self, path: str, outcome: StepOutcome, position: int, at: float, *, for_good: bool = False) -> None:
         """An attempt of a leaf ended, or the leaf was ended without having begun; `position` is that of the record.
 
         `for_good`: no further attempt is made.
         """
-        leaf = self.running.pop(path, None) or self.ready.pop(path, None)
+        leaf: Frame | None = self.running.pop(path, None)
+        if leaf is None and (leaf := self.ready.pop(path, None)) is not None:
+            self.passed += 1
         if isinstance(leaf, Leaf):
             leaf.finished(outcome, position, at, for_good=for_good)
             if outcome == "failed" and not leaf.live and path not in self.ready:
@@ -96,6 +103,7 @@ class WorkflowMachine:
         """
         frame = self.ready.pop(path, None)
         if frame is not None:
+            self.passed += 1
             if isinstance(value, dict):
                 self._failed(path, position)
             frame.decided(value, position)
@@ -159,7 +167,7 @@ class WorkflowMachine:
         return {
             "ready": [(path, _shown(frame)) for path, frame in self.ready.items()],
             "running": sorted((path, _shown(frame)) for path, frame in self.running.items()),
-            "counts": (self.begun, self.failures, tuple(self.errors)),
+            "counts": (self.begun, self.passed, self.failures, tuple(self.errors)),
             "names": {name: _ended(ended) for name, ended in self.root.names.items()},
             "done": None if self.done is None else _ended(self.done),
         }
@@ -175,6 +183,7 @@ def _shown(frame: Frame) -> tuple[Any, ...]:
     step: tuple[Any, ...] = ()
     if isinstance(frame, Leaf):
         step = (frame.attempt, frame.begun, frame.child_id, frame.started_at, frame.not_before, str(frame.waits))
+        step = (*step, frame.place)
     return frame.stopping, step, tuple(map(str, around))
 
 

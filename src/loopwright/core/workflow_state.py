@@ -40,8 +40,8 @@ _STEP_OUTCOMES: dict[str, StepOutcome] = {"finished": "completed", "answered": "
 FOR_GOOD = frozenset({"uncertain", "refused", "invalid"})
 """What another attempt would not make better, or must not be made of: a `once` call may have had its effect."""
 
-NOT_AGAIN = frozenset({"workflow.rendered_too_large", "workflow.too_many_leaves", "spawn.refused"})
-"""Codes of failures that come again with every attempt."""
+NOT_AGAIN = frozenset({"workflow.rendered_too_large", "workflow.too_many_leaves", "spawn.refused", "cancelled"})
+"""Codes of failures that come again with every attempt, or are what somebody wanted: an agent that was stopped."""
 
 TIMED_OUT = "workflow.timed_out"
 """The code of a step that took longer than it may."""
@@ -144,14 +144,17 @@ def took(leaf: Leaf, name: str, payload: Any) -> list[Record]:
     return [SignalTaken(name, leaf.path), end]
 
 
-def beginning(state: State, leaf: Leaf, waits: StepWaits) -> list[Record]:
-    """Records of a wait step that begins; one for a signal that is kept ends at once."""
+def left_alone(state: State) -> bool:
+    """True when a tool step of a run that paused waits for nothing: somebody has to go on with it."""
+    run = state.workflow
+    assert run is not None
+    return any(call.waits is None and not call.waits_for_person for call in run.calls.values())
+
+
+def beginning(leaf: Leaf, waits: StepWaits, kept: SignalReceived | None) -> list[Record]:
+    """Records of a wait step that begins; with a kept signal it ends at once."""
     assert isinstance(leaf.plan.spec, WaitNode)
-    family = state.facts.family
-    for kept in () if waits.signal is None or family is None else family.signals:
-        if kept.name == waits.signal:
-            return took(leaf, kept.name, kept.payload)
-    return [waits]
+    return [waits] if kept is None else took(leaf, kept.name, kept.payload)
 
 
 def refusal(state: State, record: Record) -> str | None:
@@ -186,7 +189,7 @@ def _workflow_started(state: State, record: WorkflowStarted, at: float) -> None:
 def _started(state: State, record: StepStarted, at: float) -> None:
     if (run := state.workflow) is None:
         return
-    run.machine.started(record.path, record.attempt, child_id=record.child_id, at=at)
+    run.machine.started(record.path, record.attempt, child_id=record.child_id, place=record.place, at=at)
     leaf = run.machine.running.get(record.path)
     if leaf is not None and isinstance(leaf.plan.spec, ToolNode | ApproveNode):
         spec = leaf.plan.spec
@@ -202,7 +205,7 @@ def _waits(state: State, record: StepWaits, at: float) -> None:
 
 def _woken(state: State, record: StepWoken, at: float) -> None:
     if (run := state.workflow) is not None:
-        run.machine.waits(record.path, None)
+        run.machine.waits(record.path, None, place=record.place)
         if (send := state.active) is not None:
             send.paused = False
 

@@ -49,7 +49,8 @@ class NoOutput(Struct, frozen=True):
     """What stands in for the output of a step that has none."""
 
     node: str
-    how: Literal["failed", "skipped", "not_run", "no_key"]
+    how: Literal["failed", "skipped", "not_run", "no_key", "first"]
+    """`first`: of a loop in its first iteration, where it is empty text."""
     error: str = ""
     """Why it failed, or the key that its output does not have."""
 
@@ -60,6 +61,8 @@ class NoOutput(Struct, frozen=True):
                 return f"[{self.node} failed and gave no output{why}]"
             case "no_key":
                 return f"[the output of {self.node} has no {self.error}]"
+            case "first":
+                return ""
             case "skipped":
                 return f"[{self.node} was skipped and gave no output]"
             case _:

@@ -176,15 +176,16 @@ class Admission:
                 return await turn.take_over(reason)
             begun = await wakes.wake(turn)
             return begun or results.result_of(turn.journal.state)
-        if state.facts.send is None and (state.workflow is not None or state.facts.family is not None):
-            first = child_entry.first_input(state)
-            if first or state.workflow is not None:  # it begins with what it was made with
-                return await self._open(turn, first)
         items = await turn.journal.waiting() if turn.journal.inbox_waiting else ()
-        if any(item.kind not in WAKING_KINDS for item in items):
-            if state.facts.family is not None and child_entry.stopped_before_it_began(state, items):
-                return await child_entry.never_begun(turn, items, self._start(turn))
-            return await self._from_inbox(turn)
+        if state.facts.family is not None and child_entry.stopped_before_it_began(state, items):
+            return await child_entry.never_begun(turn, items, self._start(turn))
+        unbegun = state.facts.family is not None and state.facts.send is None
+        first = child_entry.first_input(state) if unbegun else []  # it begins with what it was made with
+        if first or (unbegun and state.workflow is not None) or any(item.kind not in WAKING_KINDS for item in items):
+            begun = await self._open(turn, first)
+            if unbegun:
+                child_entry.hear_stops_after(turn, items)
+            return begun
         if items:
             records = await said(self.kernel, state, items)
             await turn.journal.commit(records, release=True, ops=(TakeItems(tuple([i.item_id for i in items])),))

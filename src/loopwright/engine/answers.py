@@ -26,7 +26,7 @@ from .actor import ACTORS
 from .admission import Admission
 from .kernel import Kernel
 from .outputs import kept_data, within_limit
-from .turn import Begun, Turn
+from .turn import Begun, Turn, check_tools
 
 
 class Answers:
@@ -102,11 +102,14 @@ class Answers:
             await children.end_below(self.kernel, below)
         return count
 
-    async def stop(self, session_id: str, reason: str) -> bool:
-        """Stops the run of a session, wherever it runs; see `StatefulAgentLoop.stop`."""
+    async def stop(self, session_id: str, reason: str, *, unbegun: bool = False) -> bool:
+        """Stops the run of a session, wherever it runs; see `StatefulAgentLoop.stop`.
+
+        `unbegun`: of a child or run that has not begun; whoever begins it ends it as cancelled.
+        """
         kernel = self.kernel
         head = (await kernel.store.lookup(session_id)).head
-        if head.status != "running":
+        if head.status != "running" and not unbegun:
             actor = ACTORS.find(kernel.store.identity, session_id)
             if actor is None or (fold := actor.asked_fold) is None:
                 return False
@@ -129,9 +132,15 @@ class Answers:
         return await self.admission.run_after(session_id, begin)
 
     async def _asked_below(self, session_id: str, interaction_id: str) -> str | None:
-        """The child that a call of this session waits for because of this question; None when it is the session's own."""
+        """The child that a call of this session waits for because of this question; None when it is the session's own.
+
+        Raises `AgentUnavailableError` when the waiting call could not go on here: nothing is stored then.
+        """
         state = await inspection.read_state(self.kernel.store, session_id)
-        return state_of_family.asked_below(state, interaction_id)
+        child = state_of_family.asked_below(state, interaction_id)
+        if child is not None:
+            check_tools(self.kernel, state, self.kernel.tools)
+        return child
 
     async def _gone_on(self, session_id: str) -> StatefulResult:
         """The session's result after a child of it went on: it is run here, or somebody else who does is waited for."""

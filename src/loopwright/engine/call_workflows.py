@@ -16,8 +16,8 @@ from ..model.errors import SessionGoneError, SessionNotFoundError
 from ..model.family_errors import SpawnRefusedError
 from ..model.workflow_spec import WorkflowSpec
 from ..ports.child_agents import ChildResult
-from .children import stop_tree
 from .running import RunContext
+from .tree_stops import stop_tree
 from .workflow_progress import info_of
 from .workflows import check_input
 

@@ -34,23 +34,35 @@ def first_input(state: State) -> list[Record]:
 
 
 def stopped_before_it_began(state: State, items: Sequence[InboxItem]) -> bool:
-    """True when a child was stopped after what it was told last, and nothing of that began."""
-    assert state.facts.family is not None
+    """True when a child or run was stopped after what it was told last, and nothing of that began."""
     stops = [item.seq for item in items if item.kind == "stop"]
+    if not stops:
+        return False
+    if state.facts.send is None and (state.workflow is not None or first_input(state)):
+        return True  # it was made with what it is told
+    assert state.facts.family is not None
     said = [item.seq for item in items if item.kind == "message"]
-    return state.facts.family.spawned is not None and bool(stops and said) and max(stops) > max(said)
+    return state.facts.family.spawned is not None and bool(said) and max(stops) > max(said)
 
 
 async def never_begun(turn: Turn, items: Sequence[InboxItem], start: SendStarted) -> StatefulResult:
-    """Ends such a child: what it was told is taken by a send of its own, cancelled at once."""
+    """Ends such a child or run: what it was told is taken by a send of its own, cancelled at once."""
     journal = turn.journal
-    heard = await said(journal.kernel, journal.state, items)
+    state = journal.state
+    heard = first_input(state) if state.facts.send is None else []
+    if state.workflow is None:  # nobody talks to a run
+        heard += await said(journal.kernel, state, items)
     finished = SendFinished(
         outcome="cancelled", error_code=CancellationRequested.code, error_message="stopped before it began"
     )
     ops = (TakeItems(tuple([item.item_id for item in items])), *wakes.told(journal, "cancelled", "", NO_USAGE))
     await journal.commit([start, *heard, finished], sync=True, release=True, ops=ops)
     return result_of(journal.state)
+
+
+def hear_stops_after(turn: Turn, items: Sequence[InboxItem]) -> None:
+    """The first send of a child or run has begun: a stop that came after `items` were seen is meant for it."""
+    turn.journal.stop_floor = max([item.seq for item in items], default=0)
 
 
 def announce(kernel: Kernel, state: State) -> None:

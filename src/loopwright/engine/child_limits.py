@@ -14,7 +14,7 @@ import msgspec
 
 from ..core.result import StatefulResult
 from ..model.family_errors import ChildTimedOutError
-from . import children
+from . import children, tree_stops
 from .running import RunContext
 
 
@@ -40,7 +40,7 @@ class ChildLimit:
         """As `children.run_child`, stopped when the time is over; one that was is answered as failed."""
         run, kernel = self._run, self._run.kernel
         if self.is_over:
-            await children.stop_tree(kernel, self._child_id, str(self._error))
+            await tree_stops.stop_tree(kernel, self._child_id, str(self._error))
         own = copy.copy(run)
         own.token = self._token
         loop = asyncio.get_running_loop()

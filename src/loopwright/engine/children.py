@@ -19,7 +19,7 @@ from ..late import Late
 from ..model.codec import encode
 from ..model.errors import RetryLaterError, SessionGoneError, SessionNotFoundError
 from ..model.event_types import AgentEventType
-from ..model.family_errors import SpawnRefusedError
+from ..model.family_errors import LeafElsewhereError, SpawnRefusedError
 from ..model.family_records import CallWaits, ChildFinished, ChildStarted, HandedOff, Lifecycle, SessionSpawned
 from ..model.messages import MessageLike, UserMessage
 from ..model.records import Effect, Outcome, Record, SessionCreated
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from ..model.agent_spec import AgentSpec
     from ..model.workflow_records import WorkflowStarted
     from ..model.workflow_spec import WorkflowSpec
-    from . import answers, call_workflows, child_limits
+    from . import call_workflows, child_limits, tree_stops
     from .call_workflows import CallWorkflows
     from .child_limits import ChildLimit
 else:
     workflow_records = Late("loopwright.model.workflow_records")
-    answers = Late("loopwright.engine.answers")
     call_workflows = Late("loopwright.engine.call_workflows")
     child_limits = Late("loopwright.engine.child_limits")
+    tree_stops = Late("loopwright.engine.tree_stops")
 
 ENDED = frozenset({"completed", "cancelled", "hit_round_limit", "budget_exceeded", "degraded", "failed"})
 
@@ -122,7 +122,7 @@ class CallChildren:
     async def stop(self, child_id: str, reason: str = "stopped by its parent") -> bool:
         """Stops a child and its children."""
         await self._mine(child_id)
-        return await stop_tree(self._run.kernel, child_id, reason)
+        return await tree_stops.stop_tree(self._run.kernel, child_id, reason)
 
     async def list(self) -> Sequence[ChildInfo]:
         """Children that are still there."""
@@ -395,24 +395,13 @@ def new_child(
 
 
 async def run_child(run: RunContext, child_id: str) -> StatefulResult | None:
-    """Begins or continues a child here, to the end or a pause of its send; None while another process runs it."""
+    """Begins or continues a child here, to the end or a pause of its send; None while another process runs it, or has to."""
     admission = run.kernel.admission
     assert admission is not None
-    return await admission.run_child(child_id, run)
-
-
-async def stop_tree(kernel: Kernel, session_id: str, reason: str) -> bool:
-    """Stops a session whether it runs or waits."""
-    admission = kernel.admission
-    assert admission is not None
-    ways_in = answers.Answers(kernel, admission)
-    if await ways_in.stop(session_id, reason):
-        return True
-    head = (await kernel.store.lookup(session_id)).head
-    if head.status != "waiting":
-        return False
-    await ways_in.abort_pending(session_id, reason)
-    return True
+    try:
+        return await admission.run_child(child_id, run)
+    except LeafElsewhereError:  # a run whose step is in another place: whoever has that goes on with it
+        return None
 
 
 async def _exists(kernel: Kernel, session_id: str) -> bool:

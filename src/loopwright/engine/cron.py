@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from ..late import Late
+from ..model.errors import ConfigError
 
 if TYPE_CHECKING:
     import cronsim
@@ -39,12 +40,17 @@ class CronTimes:
         return None
 
     def next_after(self, cron: str, tz: str, after: float) -> float | None:
-        """The first time that is later. Raises: `ValueError` for what has a `problem`."""
+        """See `CronReader.next_after`."""
         zone, reader = _zone(tz), _reader()
         if zone is None:
             raise ValueError(f"time zone {tz!r} is not known here")
         try:
             begin = datetime.fromtimestamp(after, UTC).astimezone(zone)
+        except (OverflowError, ValueError, OSError) as error:
+            raise ConfigError(
+                f"{after!r} is no time of the calendar, which ends with the year 9999; look at the clock"
+            ) from error
+        try:
             for at in reader(cron, begin):
                 # In an hour that happens twice the package may name the first one during the second.
                 if at.timestamp() > after:

@@ -1,6 +1,6 @@
 """Leaves that an executor runs: handing them over, and hearing from their journals how they ended.
 
-Owns: `run_placed`. Must not know: where and how an executor runs anything (`ports/executor.py` says what can be asked).
+Owns: `run_placed`, and who may go on with a leaf that somebody else began. Must not know: where and how an executor runs anything (`ports/executor.py` says what can be asked).
 The journal is the truth: whatever an executor says, or fails to say, the leaf's own session is looked into.
 Loaded by runs of a loop with an executor. Read next: `workflow_leaves.py`, `../ports/executor.py`.
 """
@@ -10,10 +10,16 @@ from __future__ import annotations
 import asyncio
 import functools
 
+from msgspec.structs import replace
+
 from ..core.calls import text_of
 from ..core.result import StatefulResult
+from ..core.state import State
+from ..core.workflow_frames import Leaf
 from ..model.errors import LoopwrightError, SessionBusyError, SessionLeftError
+from ..model.family_errors import LeafElsewhereError
 from ..model.usage import NO_USAGE
+from ..model.workflow_spec import AgentNode, Judge
 from ..ports.executor import Executor, LeafEnd, LeafRef, gave_up
 from . import answers, inspection, wakes
 from .actor import ACTORS
@@ -25,6 +31,28 @@ BUSY_SLEEP_S = 0.1
 """Between two looks at a session whose process has ended, and whose lease has not yet."""
 
 _cancelling: set[asyncio.Task[None]] = set()
+
+
+def place_of(kernel: Kernel) -> str:
+    """Where the journals of leaves that run here are."""
+    return "" if kernel.executor is None else kernel.executor.place
+
+
+def check_places(kernel: Kernel, state: State) -> None:
+    """Raises `LeafElsewhereError` when a leaf of the run is under way and its journal is where nobody looks from here.
+
+    From the store alone it would begin anew, and do once more what stands in that journal. One that waits is home.
+    """
+    assert state.workflow is not None
+    here = place_of(kernel)
+    for leaf in state.workflow.machine.running.values():
+        if leaf.waits is None and leaf.child_id is not None and is_placed(leaf) and leaf.place != here:
+            raise LeafElsewhereError(state.facts.session_id, leaf.path, leaf.child_id, leaf.place, here)
+
+
+def is_placed(leaf: Leaf) -> bool:
+    """True for what an executor runs; workflows within run where their run does."""
+    return isinstance(leaf.plan.spec, AgentNode | Judge)
 
 
 async def run_placed(executor: Executor, ref: LeafRef, run: RunContext) -> StatefulResult | None:
@@ -44,6 +72,9 @@ async def run_placed(executor: Executor, ref: LeafRef, run: RunContext) -> State
     finally:
         unsubscribe()
     after = await inspection.newest_result(kernel.store, session_id)
+    if after is not None and after.status == "cancelled" and end.fault == "leaf.timed_out":
+        # It stopped in order, and was only asked to because its time was over: no less a failure than one that was killed.
+        return replace(after, status="failed", error_code=end.fault, error_message=end.reason or "its time was over")
     if after is not None:
         return after
     if run.journal.left or end.fault == "leaf.left":

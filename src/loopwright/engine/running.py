@@ -52,6 +52,7 @@ class RunContext:
         "journal",
         "kernel",
         "model_place",
+        "promised",
         "recalled",
         "reported",
         "round",
@@ -76,6 +77,8 @@ class RunContext:
         """What memory says to this send; None before it was asked."""
         self.drafted: list[tuple[Draft, Written]] = []
         """What calls wrote to notes and the todo list and is not stored yet, in the order of writing."""
+        self.promised: set[str] = set()
+        """Item ids of kept signals that calls and steps take with records which are not stored yet."""
         self.reported: frozenset[str] = frozenset()
         """Inbox items that calls answer with their results: reports of children that they waited for."""
         self.spawning: tuple[str, ...] = ()
@@ -125,7 +128,8 @@ class RunContext:
         """A tool that this send may use. Raises `ToolNotFound`, also for one that exists but is not allowed."""
         found = self.tools.get(name) if self.allowed is None or name in self.allowed else None
         if found is None:
-            raise ToolNotFound(name, [spec.name for spec in self.specs()])
+            here = self.tools.names()
+            raise ToolNotFound(name, [one for one in here if self.allowed is None or one in self.allowed])
         return found
 
     @property

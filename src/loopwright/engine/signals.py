@@ -6,7 +6,10 @@ Loaded with the first signal. Read next: `wakes.py`, `../core/waking.py`.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
+
+import msgspec
 
 from ..model.codec import encode
 from ..model.errors import InvalidMessageError
@@ -21,6 +24,22 @@ MAX_PAYLOAD: Final = 64 * 1024
 """Bytes of a payload as JSON."""
 
 
+def _not_finite(payload: Any) -> float | None:
+    """A number somewhere in a value of JSON that is infinite or none; None when there is none."""
+    open_ones = [payload]
+    while open_ones:
+        match open_ones.pop():
+            case float() as number if not math.isfinite(number):
+                return number
+            case dict() as inner:
+                open_ones.extend(inner.values())
+            case list() | tuple() as inner:
+                open_ones.extend(inner)
+            case _:
+                pass
+    return None
+
+
 async def signal(kernel: Kernel, session_id: str, name: str, payload: Any, item_id: str | None) -> bool:
     """See `StatefulAgentLoop.signal`."""
     if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
@@ -29,6 +48,8 @@ async def signal(kernel: Kernel, session_id: str, name: str, payload: Any, item_
         )
     try:
         body = encode(Signal(name, payload))
+        if (odd := _not_finite(msgspec.to_builtins(payload))) is not None:
+            raise ValueError(f"{odd!r} is no number of JSON")  # it would be stored as null
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidMessageError(f"the payload of signal {name!r} is no JSON value: {error}") from error
     if len(body) > MAX_PAYLOAD:

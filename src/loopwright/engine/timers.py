@@ -258,4 +258,8 @@ def _text(message: object) -> str:
     """What a hook wants said. Raises `ConfigError` when that cannot be."""
     if not isinstance(message, str) or not message.strip():
         raise ConfigError(f"a timer.fire hook must leave a text in message, not {message!r:.50}; SKIP says nothing")
+    if (size := len(message.encode())) > timer_rules.MOST_SPOKEN:
+        raise ConfigError(
+            f"a timer.fire hook left a message of {size} bytes, {timer_rules.MOST_SPOKEN} are allowed; the timer is tried again"
+        )
     return message

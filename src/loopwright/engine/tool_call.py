@@ -199,10 +199,17 @@ class ToolRun:
         ops: tuple[Op, ...] = ()
         if waits.until is not None:
             ops = (PutTimer(wakes.timer_id(waits.call_id), waits.until, wakes.time_has_come(waits.call_id)),)
-        records = waking.beginning(run.state, waits)
-        if len(records) > 1:
-            ops = ()  # a kept signal: it goes on at once
-        await run.journal.append([*self._riders(), *records], ops)
+        kept = waking.oldest(run.state, waits.signal, run.promised)
+        records = [*self._riders(), *waking.beginning(waits, kept)]
+        if kept is None:
+            await run.journal.append(records, ops)
+        else:
+            ops = ()  # it goes on at once
+            run.promised.add(kept.item_id)
+            try:
+                await run.journal.append(records)
+            finally:
+                run.promised.discard(kept.item_id)
         if ops and waits.until is not None:
             arming.announce(run.kernel, run.session_id, wakes.timer_id(waits.call_id), waits.until)
         run.emit(AgentEventType.CALL_WAITS, waits.call_id, waits.on, waits.child_id, waits.until, waits.signal)

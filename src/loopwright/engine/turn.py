@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from ..model.family_records import CallWaits
     from ..model.workflow_records import StepWaits
     from ..ports.store import Op
-    from . import folding, handback, wakes, workflow_run
+    from . import folding, handback, placing, wakes, workflow_run
 else:
     calls = Late("loopwright.core.calls")
     results = Late("loopwright.core.result")
     folding = Late("loopwright.engine.folding")
     handback = Late("loopwright.engine.handback")
+    placing = Late("loopwright.engine.placing")
     wakes = Late("loopwright.engine.wakes")
     workflow_run = Late("loopwright.engine.workflow_run")
 
@@ -125,18 +126,15 @@ class Turn:
         return source.on_cancel(self.token.cancel)
 
     def check_tools(self, answered: frozenset[str] = frozenset()) -> None:
-        """Raises `AgentUnavailableError` when a call that is to be run needs a tool that is not registered here.
+        """Raises `AgentUnavailableError` when a call that is to be run needs a tool that is not registered here, and
+        `LeafElsewhereError` when a step under way has its journal in a place that is not looked into from here.
 
-        Nothing is taken or stored then: a process that has the tool can continue the send.
+        Nothing is taken or stored then: a process that has the tool, or the place, can continue the send.
         """
         state = self.journal.state
-        if state.active is None or (declared := state.active.start.tools) is None:
-            return
-        here = self.options.registry or self.kernel.tools
-        to_run = [c.call for c in state.open_calls() if c.started is None and c.call.id not in answered]
-        missing = sorted({c.name for c in to_run if c.name in declared and here.get(c.name) is None})
-        if missing:
-            raise AgentUnavailableError(self.actor.session_id, self.kernel.config.agent_name, here.names(), missing)
+        if state.workflow is not None and state.active is not None:
+            placing.check_places(self.kernel, state)
+        check_tools(self.kernel, state, self.options.registry or self.kernel.tools, answered)
 
     async def take_over(self, reason: str) -> Begun:
         """Takes the lease of the interrupted send; a session that keeps killing its process ends instead of running."""
@@ -177,6 +175,18 @@ class Turn:
         reason = self.journal.stop_among(await self.journal.waiting())
         if reason is not None:
             self.token.cancel(reason)
+
+
+def check_tools(kernel: Kernel, state: State, here: ToolSource, answered: frozenset[str] = frozenset()) -> None:
+    """See `Turn.check_tools`."""
+    if state.active is None or (declared := state.active.start.tools) is None:
+        return
+    # Of a `once` call that was started only its outcome is asked for; every other handler runs, or runs again.
+    asked = [c for c in state.open_calls() if c.started is not None and c.started.effect == "once"]
+    to_run = [c.call for c in state.open_calls() if c not in asked and c.call.id not in answered]
+    missing = sorted({c.name for c in to_run if c.name in declared and here.get(c.name) is None})
+    if missing:
+        raise AgentUnavailableError(state.facts.session_id, kernel.config.agent_name, here.names(), missing)
 
 
 def pending_error(session_id: str, state: State) -> SessionPendingError:

@@ -11,6 +11,8 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ..core import waking
 from ..core.fencing import framed, inside
 from ..core.state import State
@@ -19,7 +21,7 @@ from ..model.codec import decode, encode
 from ..model.errors import CancellationRequested, SessionGoneError, SessionNotFoundError
 from ..model.family_records import CallWoken, SessionSpawned, SignalReceived
 from ..model.messages import UserMessage
-from ..model.records import Outcome, Record
+from ..model.records import Outcome, Record, RunResumed
 from ..model.timer_spec import TimerBody
 from ..model.usage import NO_USAGE, Usage
 from ..model.wake_bodies import Signal, Wake
@@ -32,9 +34,12 @@ from .turn import Begun, Turn, healing, waiting_outside
 
 if TYPE_CHECKING:
     from ..core import workflow_state
-    from . import workflow_stops
+    from ..model import workflow_records
+    from . import placing, workflow_stops
 else:
+    placing = Late("loopwright.engine.placing")
     workflow_state = Late("loopwright.core.workflow_state")
+    workflow_records = Late("loopwright.model.workflow_records")
     workflow_stops = Late("loopwright.engine.workflow_stops")
 
 WAKING = frozenset(WAKING_KINDS)
@@ -47,7 +52,7 @@ async def take(run: RunContext) -> None:
     found = await journal.kernel.store.lookup(journal.session_id)
     if (stop := journal.stop_among(found.waiting)) is not None:
         raise CancellationRequested(stop)
-    records, ops = taken(journal.state, found.waiting)
+    records, ops = taken(journal, found.waiting)
     left = [item.seq for item in found.waiting if item.kind not in WAKING]
     if ops:
         await journal.commit(records, ops=ops)
@@ -69,7 +74,7 @@ async def wake(turn: Turn) -> Begun | None:
         await journal.commit(records, sync=True, release=True, ops=(TakeItems(ids), *ops))
         await children.end_below(journal.kernel, ops)
         return None
-    records, ops = taken(journal.state, items)
+    records, ops = taken(journal, items)
     goes_on = any(not isinstance(record, SignalReceived) for record in records)
     turn.check_tools()
     await journal.commit(records, ops=ops, release=not goes_on)
@@ -77,15 +82,18 @@ async def wake(turn: Turn) -> Begun | None:
 
 
 async def _woken_by_nobody(turn: Turn) -> Begun | None:
-    """Goes on with a send that waits for a child which somebody has to go on with: its process is gone."""
+    """Goes on with a send that waits for what nobody works on: a child whose process is gone, an open call of a run."""
     journal, state = turn.journal, turn.journal.state
     records: list[Record] = []
     for child_id in _waited_for(state):
         if await _left_alone(journal.kernel, child_id):
             said = Wake(child_id=child_id)
             records += waking.woken(state, said) if state.workflow is None else workflow_state.woken(state, said)
+    if not records and state.workflow is not None and workflow_state.left_alone(state):
+        records = [RunResumed("nobody works on what is open", journal.takeovers)]
     if not records:
         return None
+    records = placed(journal, records)
     turn.check_tools()
     calls = [record.call_id for record in records if isinstance(record, CallWoken)]
     await journal.commit(records, ops=tuple([DropTimer(timer_id(call_id)) for call_id in calls]))
@@ -138,8 +146,20 @@ def timers_of(state: State) -> tuple[Op, ...]:
     return tuple([DropTimer(timer_id(one.call_id)) for one in waits if one.until is not None])
 
 
-def taken(state: State, items: Sequence[InboxItem]) -> tuple[list[Record], tuple[Op, ...]]:
+def taken(journal: Journal, items: Sequence[InboxItem]) -> tuple[list[Record], tuple[Op, ...]]:
     """Records and operations that take all wakes and signals among `items`."""
+    records, ops = _taken(journal.state, items)
+    return placed(journal, records), ops
+
+
+def placed(journal: Journal, records: list[Record]) -> list[Record]:
+    """The same with steps that go on placed: their journals are where the executor here has them from now on."""
+    if journal.state.workflow is None or not (place := placing.place_of(journal.kernel)):
+        return records
+    return [replace(one, place=place) if isinstance(one, workflow_records.StepWoken) else one for one in records]
+
+
+def _taken(state: State, items: Sequence[InboxItem]) -> tuple[list[Record], tuple[Op, ...]]:
     records: list[Record] = []
     ids: list[str] = []
     for item in items:
@@ -167,7 +187,7 @@ def kept(state: State, item: InboxItem, so_far: Sequence[Record] = ()) -> list[R
 
 def heard(state: State, item: InboxItem) -> list[Record]:
     """Records of a wake or signal that comes while no call waits."""
-    return taken(state, [item])[0]
+    return _taken(state, [item])[0]
 
 
 def timer_id(call_id: str) -> str:

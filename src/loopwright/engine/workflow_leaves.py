@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ..core import spawning
+from ..core import spawning, waking
 from ..core.calls import idempotency_key
 from ..core.result import StatefulResult
 from ..core.workflow_conditions import holds, references_of_condition
@@ -41,7 +41,7 @@ from ..model.workflow_spec import MAX_LEAVES, VERDICT_SCHEMA, AgentNode, Approve
 from ..ports.cancellation import CancellationToken
 from ..ports.executor import LeafRef
 from ..ports.store import CreateSession, DropSession, DropTimer, Op, PutTimer
-from . import placing, wakes, workflow_stops
+from . import children, placing, wakes, workflow_stops
 from .arguments import user_message
 from .children import ENDED, NewChild, new_child
 from .running import RunContext
@@ -69,6 +69,8 @@ class LeafNews(Struct):
     new: NewChild | None = None
     ends: bool = False
     """They end the leaf, which had not begun, as failed."""
+    took: str | None = None
+    """Item id of a kept signal that these records take."""
     gone: str | None = None
     """A child whose result this is: it needs no memory here any more."""
 
@@ -241,7 +243,8 @@ class Leaves:
             accounts=spawning.accounts_for(family, self._account()),
         )
         new = new_child(run, child_id, spawned, begun)
-        started = StepStarted(path=leaf.path, attempt=leaf.attempt, child_id=child_id)
+        place = placing.place_of(self.kernel) if placing.is_placed(leaf) else ""
+        started = StepStarted(path=leaf.path, attempt=leaf.attempt, child_id=child_id, place=place)
         return LeafNews(leaf.path, [started], (CreateSession(new.session),), work=lambda: self._child(leaf), new=new)
 
     def _account(self) -> SharedAccount | None:
@@ -276,9 +279,12 @@ class Leaves:
             until = _time_of(await self._text(spec.until, leaf))
         on: WaitsOn = "signal" if spec.signal is not None else "time"
         waits = StepWaits(path=leaf.path, on=on, until=until, signal=spec.signal)
-        records = beginning(self.context.state, leaf, waits)
-        ops = self._timer(leaf, until) if records[0] is waits else ()
-        return LeafNews(leaf.path, [StepStarted(path=leaf.path, attempt=leaf.attempt), *records], ops)
+        kept = waking.oldest(self.context.state, waits.signal, self.context.promised)
+        records = [StepStarted(path=leaf.path, attempt=leaf.attempt), *beginning(leaf, waits, kept)]
+        if kept is None:
+            return LeafNews(leaf.path, records, self._timer(leaf, until))
+        self.context.promised.add(kept.item_id)
+        return LeafNews(leaf.path, records, took=kept.item_id)
 
     def _timer(self, leaf: Leaf, until: float | None) -> tuple[Op, ...]:
         if until is None:
@@ -312,7 +318,7 @@ class Leaves:
         """An agent where the loop's executor runs it, everything else here."""
         kernel, child_id = self.kernel, leaf.child_id
         assert child_id is not None
-        if kernel.executor is not None and isinstance(leaf.plan.spec, AgentNode | Judge):
+        if kernel.executor is not None and placing.is_placed(leaf):
             left_s = None if leaf.deadline is None else max(leaf.deadline - kernel.ambient.now(), 0.001)
             ref = LeafRef(
                 session_id=child_id,
@@ -323,8 +329,7 @@ class Leaves:
                 timeout_s=left_s,
             )
             return await placing.run_placed(kernel.executor, ref, own)
-        assert kernel.admission is not None
-        return await kernel.admission.run_child(child_id, own)
+        return await children.run_child(own, child_id)
 
     async def _child(self, leaf: Leaf) -> LeafNews:
         """Runs a child and tells how it ended, or that it waits."""
@@ -350,10 +355,13 @@ class Leaves:
             text, data, artifact_id = await kept_output(
                 kernel, self.context.session_id, result.final_text, result.output
             )
+            outcome = _OUTCOMES.get(result.status, "failed")
+            if outcome == "cancelled" and not own.token.cancelled:
+                outcome = "failed"  # nobody stopped the step: somebody stopped its agent, and there is no output
             end = StepFinished(
                 path=leaf.path,
                 attempt=leaf.attempt,
-                outcome=_OUTCOMES.get(result.status, "failed"),
+                outcome=outcome,
                 text=text,
                 data=data,
                 artifact_id=artifact_id,
@@ -384,6 +392,7 @@ class _Stoppable:
         self._above, self._tokens, self._path = context.token, leaves.tokens, leaf.path
         self._own = RunContext(context.kernel, context.journal, CancellationToken(), context.tools)
         self._own.drafted = context.drafted
+        self._own.promised = context.promised
         self._unfollow: Callable[[], None] = _nothing
         if leaf.stopping:
             self._own.token.cancel(HALTED)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from ..core.calls import text_of as shown_text
@@ -21,10 +21,12 @@ from ..core.workflow_state import call_id_of, woken
 from ..core.workflow_templates import NoOutput, text_of
 from ..model.errors import CancellationRequested, InboxMovedError
 from ..model.event_types import AgentEventType
+from ..model.family_errors import TooManyLeavesError
 from ..model.records import Record, SendPaused, ToolFinished
 from ..model.usage import NO_USAGE
 from ..model.wake_bodies import Wake
 from ..model.workflow_records import NodeDecided, StepFinished, StepStarted, StepWaits, StepWoken
+from ..model.workflow_spec import MAX_LEAVES
 from ..ports.cancellation import POLL_S
 from ..ports.store import DropTimer, Op, TakeItems
 from . import wakes, workflow_stops
@@ -39,6 +41,9 @@ from .workflow_values import RunValues
 
 MAX_RUNNING: Final = 64
 """Leaves of one run that do their work here at the same time."""
+
+PASSED_PER_LEAF: Final = 10
+"""Steps that were skipped or refused, and decisions, for each leaf that a run may start."""
 
 LOOK_S: Final = 0.25
 """How often the inbox is thought of while steps wait outside and others work."""
@@ -60,8 +65,13 @@ class WorkflowRun(Run):
         self._event = asyncio.Event()
         self._line = WorkflowLine(self.journal, self._event)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        """The newest attempt of each leaf that does its work here, by path."""
+        self._alive: set[asyncio.Task[None]] = set()
+        """These, and former attempts that have told their end and are not quite over."""
         self._reports: list[LeafNews] = []
         """What leaves told and is not stored yet."""
+        self._left_open: list[str] = []
+        """Tool steps whose work is over without an end, by path: what they wait for may have been there already."""
         self._lost: BaseException | None = None
         """What a leaf raised that ends the run."""
         self._later: dict[str, float] = {}
@@ -99,6 +109,8 @@ class WorkflowRun(Run):
                 self._adopt()
             if self.journal.inbox_waiting:
                 await self._take_wakes()
+            while self._left_open:
+                self._go_on(self._left_open.pop())
             if await self._turned():
                 continue
             if self.machine.done is not None and not self._tasks:
@@ -137,6 +149,15 @@ class WorkflowRun(Run):
             elif (again := self._leaves.again(leaf)) is not None:
                 self._launch(again)
 
+    def _go_on(self, path: str) -> None:
+        """Runs a tool step again whose call goes on with what it asked to wait for."""
+        leaf = self.machine.running.get(path)
+        if leaf is None or path in self._tasks or leaf.stopping:
+            return
+        call = self._run.calls.get(call_id_of(path, leaf.attempt))
+        if call is not None and call.woken is not None and (again := self._leaves.again(leaf)) is not None:
+            self._launch(again)
+
     def _has_told(self, path: str) -> bool:
         return any(one.path == path for one in self._reports)
 
@@ -145,6 +166,7 @@ class WorkflowRun(Run):
         if (one := self._line.next_alone()) is not None:
             await self._line.write(one)
             return True
+        self._check_bound()
         begun, failed = await self._due()
         stopped = self._stops()
         ended, self._reports = [*self._reports, *stopped], []
@@ -162,6 +184,8 @@ class WorkflowRun(Run):
         except BaseException as error:
             told(line, error)
             raise
+        finally:
+            self.context.promised.difference_update([one.took for one in begun if one.took is not None])
         told(line)
         self._stored(begun, ended, records)
         return True
@@ -208,6 +232,12 @@ class WorkflowRun(Run):
             begun.append(begin)
         return begun, None
 
+    def _check_bound(self) -> None:
+        """Raises `TooManyLeavesError` when so much was decided, skipped or refused that the run would go on for ever."""
+        most = self._run.spec.max_leaves or MAX_LEAVES
+        if self.machine.passed > PASSED_PER_LEAF * most and self.machine.news:
+            raise TooManyLeavesError(self.context.session_id, most, self.machine.passed)
+
     def _ripe(self) -> None:
         """Puts retries whose time has come back to what is due, and ends waits whose time is over."""
         if not self._later:
@@ -252,13 +282,22 @@ class WorkflowRun(Run):
 
     def _launch(self, begun: LeafNews) -> None:
         if begun.work is not None:
-            loop = asyncio.get_running_loop()
-            self._tasks[begun.path] = loop.create_task(self._work(begun.path, begun.work()))
+            work = self._work(begun.path, begun.work, self._tasks.get(begun.path))
+            task = self._tasks[begun.path] = asyncio.get_running_loop().create_task(work)
+            self._alive.add(task)
+            task.add_done_callback(self._alive.discard)
 
-    async def _work(self, path: str, work: Awaitable[LeafNews | None]) -> None:
+    async def _work(
+        self, path: str, work: Callable[[], Awaitable[LeafNews | None]], former: asyncio.Task[None] | None
+    ) -> None:
+        """The work of one attempt. The end of the one before it may be stored a moment before its task is over."""
         try:
-            if (end := await work) is not None:
+            if former is not None:
+                await asyncio.wait([former])
+            if (end := await work()) is not None:
                 self._reports.append(end)
+            else:
+                self._left_open.append(path)
         except LOST as error:
             self._lost = error
         except asyncio.CancelledError:
@@ -266,19 +305,20 @@ class WorkflowRun(Run):
         except Exception as error:  # noqa: BLE001 - the top of a leaf: whatever it is ends the run as failed
             self._lost = error
         finally:
-            self._tasks.pop(path, None)
+            if self._tasks.get(path) is asyncio.current_task():
+                del self._tasks[path]
             self._event.set()
 
     async def _wind_down(self) -> None:
         """Nothing of the run works on when this returns; what leaves told at their end is stored with the run's."""
         if self.journal.left or self.journal.lease is None or self._lost is not None:
-            for task in self._tasks.values():
+            for task in self._alive:
                 task.cancel()
         elif not self.context.token.cancelled and self._tasks:
             self.context.token.cancel("the run is over")
         await self._line.rest()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks.values()))
+        if self._alive:
+            await asyncio.wait(list(self._alive))
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
@@ -322,7 +362,7 @@ class WorkflowRun(Run):
         found = await self.kernel.store.lookup(journal.session_id)
         if (stop := journal.stop_among(found.waiting)) is not None:
             raise CancellationRequested(stop)
-        records, ops = wakes.taken(journal.state, found.waiting)
+        records, ops = wakes.taken(journal, found.waiting)
         # Nobody talks to a run: what was said to it is taken away, or it would be woken by it for ever.
         said = tuple([item.item_id for item in found.waiting if item.kind in ("message", "timer")])
         if said:
@@ -349,7 +389,8 @@ class WorkflowRun(Run):
         return True
 
     def _time_over(self, leaf: Leaf) -> list[Record]:
-        return woken(self.context.state, Wake(call_id=call_id_of(leaf.path, leaf.attempt)))
+        records = woken(self.context.state, Wake(call_id=call_id_of(leaf.path, leaf.attempt)))
+        return wakes.placed(self.journal, records)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
-from ..core.workflow_frames import NOTHING, ForeachFrame, NodeEnd, Place, Results, RunScope
+from ..core.workflow_frames import NOTHING, UNRUN, ForeachFrame, NodeEnd, Place, Results, RunScope
 from ..core.workflow_state import WorkflowState
 from ..core.workflow_templates import MISSING, Lookup, NoOutput, Path, lookup_in, path_of, value_at
 from ..model.codec import decode, decode_record
@@ -87,6 +87,8 @@ class RunValues:
 
     async def value(self, name: str, scope: RunScope) -> object:
         """What a name means; `MISSING` for one that nobody knows."""
+        if (loop := scope.loop(name)) is not None:
+            return NoOutput(name, "first") if loop.newest is UNRUN else await self.output(name, loop.newest)
         if (ended := scope.find(name)) is not None:
             return await self.output(name, ended)
         if (found := scope.variable(name)) is not None:

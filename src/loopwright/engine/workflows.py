@@ -32,9 +32,9 @@ from . import inspection
 from .actor import ACTORS
 from .arguments import usable_id
 from .beside import run_beside
-from .children import stop_tree
 from .journal import first_records, format_needed
 from .kernel import Kernel
+from .tree_stops import stop_tree
 from .turn import SendOptions, Turn
 from .workflow_progress import RunInfo, WorkflowResult, info_of, result_of_run, state_of_run
 

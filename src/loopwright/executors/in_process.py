@@ -34,6 +34,11 @@ class InProcessExecutor:
         self._run_leaf = run_leaf
         self._leaves = LeafTable(self._run)
 
+    @property
+    def place(self) -> str:
+        """See `Executor.place`: the store that the loop has."""
+        return ""
+
     async def submit(self, ref: LeafRef) -> None:
         """See `Executor.submit`."""
         await self._leaves.submit(ref)

@@ -105,6 +105,11 @@ class SubprocessExecutor:
             )
         self._home = own_file.Home(home, open_file)
 
+    @property
+    def place(self) -> str:
+        """See `Executor.place`: "" on the shared store, else `files:` and the absolute path of `runs_dir`."""
+        return "" if self._runs_dir is None else f"files:{self._runs_dir}"
+
     async def submit(self, ref: LeafRef) -> None:
         """See `Executor.submit`."""
         await self._leaves.submit(ref)

@@ -41,6 +41,7 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   ├── InboxMovedError              session.inbox_moved
     │   ├── SessionLeftError             session.left
     │   ├── AgentUnavailableError        agent.unavailable
+    │   ├── LeafElsewhereError           leaf.elsewhere   (family)
     │   ├── BudgetRefusedError           budget.refused
     │   ├── StoreUnavailableError        store.unavailable
     │   └── StoreFullError               store.full

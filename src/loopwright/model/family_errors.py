@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .call_errors import SpecValidationError
-from .errors import UsageError
+from .errors import RetryLaterError, UsageError
 
 if TYPE_CHECKING:
     from .spec_shape import Problem
@@ -113,11 +113,41 @@ class WorkflowRunError(UsageError):
 
 
 class TooManyLeavesError(UsageError):
-    """A workflow run would start more steps than it may; the step was not started."""
+    """A workflow run would start more steps than it may, or passes by more than it may; the step was not started.
+
+    When it comes of what was passed by (skipped, refused or decided), the run has failed with this code.
+    """
 
     code = "workflow.too_many_leaves"
 
-    def __init__(self, run_id: str, most: int) -> None:
+    def __init__(self, run_id: str, most: int, passed: int | None = None) -> None:
         self.run_id = run_id
         self.most = most
-        super().__init__(f"run {run_id!r} may start {most:,} steps, and has; give it fewer items, or raise max_leaves")
+        has = "and has" if passed is None else f"and has skipped, refused or decided {passed:,}"
+        super().__init__(f"run {run_id!r} may start {most:,} steps, {has}; give it fewer items, or raise max_leaves")
+
+
+class LeafElsewhereError(RetryLaterError):
+    """A step of the run is under way and its journal is in another place than this loop's executor looks; nothing was taken."""
+
+    code = "leaf.elsewhere"
+
+    def __init__(self, run_id: str, path: str, leaf_id: str, place: str, here: str) -> None:
+        self.run_id = run_id
+        self.path = path
+        """The step."""
+        self.leaf_id = leaf_id
+        """Its session."""
+        self.place = place
+        """Where its journal is, as executors name it; "" for the store of the run."""
+        self.here = here
+        """Where the executor of this loop has the journals of its leaves."""
+        super().__init__(
+            f"run {run_id!r}: step {path!r} is under way and the journal of its session {leaf_id!r} is in {_named(place)},"
+            f" while this loop looks in {_named(here)}; continue the run in a loop whose executor has its leaves there,"
+            " or abort_pending()"
+        )
+
+
+def _named(place: str) -> str:
+    return repr(place) if place else "the store of the run"

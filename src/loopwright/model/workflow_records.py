@@ -45,6 +45,8 @@ class StepStarted(
     attempt: int = 1
     child_id: str | None = None
     fallback: bool = False
+    place: str = ""
+    """Where the leaf's journal is while it runs, as its executor names it; "" for the store of the run."""
 
 
 class StepWaits(Struct, frozen=True, gc=False, tag_field="kind", tag="step_waits", omit_defaults=True, kw_only=True):
@@ -63,6 +65,8 @@ class StepWoken(Struct, frozen=True, gc=False, tag_field="kind", tag="step_woken
 
     path: str
     why: WaitsOn
+    place: str = ""
+    """As in `StepStarted`: who goes on with it need not be who began it."""
 
 
 class StepFinished(

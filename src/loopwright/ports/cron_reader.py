@@ -18,6 +18,6 @@ class CronReader(Protocol):
     def next_after(self, cron: str, tz: str, after: float) -> float | None:
         """The first time of the expression that is later than `after` (both UTC epoch seconds); None when there is none.
 
-        Raises: `ValueError` for what has a `problem`.
+        Raises: `ValueError` for what has a `problem`, `ConfigError` for a time beyond the calendar (years 1 to 9999).
         """
         ...

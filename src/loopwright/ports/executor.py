@@ -150,6 +150,14 @@ class Executor(Protocol):
     be reached: then nothing is known, and the same call may be made again.
     """
 
+    @property
+    def place(self) -> str:
+        """Where the journals of leaves are while they run here: "" for the store that they belong to, else a name of the
+        place, by which another process finds them. A run keeps it with each leaf that it begins, and is only gone on with
+        by a loop whose executor says the same: what a leaf did stands in its journal, and nowhere else.
+        """
+        ...
+
     async def submit(self, ref: LeafRef) -> None:
         """Begins the leaf, and returns when this executor is answerable for it, long before its end.
 

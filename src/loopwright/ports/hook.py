@@ -163,7 +163,7 @@ class TimerContext(HookContext, kw_only=True):
     due_at: float
     """UTC epoch seconds."""
     message: str
-    """What the session is told; may be changed."""
+    """What the session is told; may be changed, to 64 KiB of UTF-8 at most."""
     fire_count: int = 0
     """How often it fired before."""
     recurring: bool = False

@@ -63,8 +63,8 @@ def _insert(execute: Execute, image: SessionImage) -> None:
     for known in whole.known:
         execute(sql.RESTORE_KNOWN, (key, known.item_id, known.position))
     for timer in whole.timers:
-        armed = (key, timer.timer_id, timer.due_at, timer.body, timer.paused)
-        execute(sql.RESTORE_TIMER, (*armed, whole.head.agent_name))
+        row = (key, timer.timer_id, timer.due_at, timer.body, timer.paused, whole.head.agent_name)
+        execute(sql.RESTORE_TIMER, row)
     for artifact, data in zip(whole.artifacts, image.artifact_data, strict=True):
         if (known := execute(sql.ARTIFACT, (artifact.artifact_id,)).fetchone()) is not None:
             if Artifact(*known[1:]).digest != artifact.digest:

@@ -18,6 +18,9 @@ from .descriptions import description_of
 
 T = TypeVar("T")
 
+_MOST: Final = 2**63 - 1
+"""Stores count in 64 bits."""
+
 _EMPTY: Final = "the board is empty"
 _NOTHING: Final = "no entry fits"
 
@@ -48,6 +51,7 @@ def board_read_tool(board: Board, board_id: str) -> ToolDefinition:
             kind: Only entries of this kind.
             after: Only entries that changed since this version.
         """
+        _in_bounds(after=after)
         entries = await board.read_board(board_id, kind=kind, after=after or 0)
         if not entries:
             return _EMPTY if kind is None and not after else _NOTHING
@@ -79,6 +83,7 @@ def board_write_tool(
             entry: The number of the entry, for update and remove.
             version: The version of it that you have seen, for update and remove.
         """
+        _in_bounds(entry=entry, version=version)
         who, now = author or ctx.session_id, ambient.now()
         if action == "post":
             post = BoardPost(
@@ -117,6 +122,13 @@ def shown_entry(entry: BoardEntry) -> str:
 
 def _indented(text: str) -> Sequence[str]:
     return [f"  {line}" for line in text.splitlines()]
+
+
+def _in_bounds(**numbers: int | None) -> None:
+    """Raises `ToolFailure` for a number that no board has, and no store can be asked for."""
+    for name, number in numbers.items():
+        if number is not None and not 0 <= number <= _MOST:
+            raise ToolFailure(f"{name} must be a number that board_read shows, 0 to {_MOST}")
 
 
 def _needed(action: str, name: str, value: T | None) -> T:

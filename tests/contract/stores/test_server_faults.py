@@ -75,7 +75,7 @@ async def test_with_verify_nothing_is_made_and_the_script_makes_it(either: str) 
     assert await tables(either) == []
     for _ in range(2):
         await ask(either, *error.ddl.rstrip().rstrip(";").split(";\n"))
-    assert len(await tables(either)) == 14
+    assert len(await tables(either)) == 16
     store = open_store(either, schema=SchemaPolicy.VERIFY)
     await store.create(new_session())
     await store.aclose()
@@ -94,7 +94,7 @@ async def test_a_newer_schema_is_refused(either: str) -> None:
 async def test_several_stores_may_open_an_empty_database_at_once(either: str) -> None:
     stores = [open_store(either) for _ in range(6)]
     await asyncio.gather(*[store.create(new_session(f"s{n}")) for n, store in enumerate(stores)])
-    assert len(await tables(either)) == 14
+    assert len(await tables(either)) == 16
     await asyncio.gather(*[store.aclose() for store in stores])
 
 

@@ -169,8 +169,15 @@ async def test_verify_gives_exactly_the_statements_that_are_missing_and_they_wor
     assert await versions(old) == [1]
     script = missing.value.ddl
     made = [line.split()[5] for line in script.splitlines() if line.startswith("CREATE TABLE IF NOT EXISTS")]
-    money, boards = ["lw_budgets", "lw_holds", "lw_hold_caps"], ["lw_boards", "lw_board_entries"]
-    since = ["lw_artifact_shares", *money, *boards, "lw_memories"]
+    since = [
+        "lw_artifact_shares",
+        "lw_budgets",
+        "lw_holds",
+        "lw_hold_caps",
+        "lw_boards",
+        "lw_board_entries",
+        "lw_memories",
+    ]
     assert made == since, "tables that are there are not in it"
     assert script.index("ADD COLUMN cleaned_at") < script.index("colour") < script.index("lw_notes")
     await run(old, script)

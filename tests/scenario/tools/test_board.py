@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from tests.scenario.tools.toolbox import Toolbox
 
-from loopwright import StatefulAgentLoop
+from loopwright import StatefulAgentLoop, open_store
 from loopwright.ports.board import BoardEntry, BoardPolicy
 from loopwright.stores.memory import MemoryStore
 from loopwright.testing import ScriptedLLM, calls
@@ -65,6 +68,18 @@ async def test_refusals_say_what_is_missing_and_bounds_hold() -> None:
     box.context.idempotency_key = KEYS[2]
     assert "holds 1 entries and 1 are allowed" in await box.failure("board_write", action="post", text="more")
     assert box.registry.problems("board_write", {"action": "wipe"}) is not None
+    await store.aclose()
+
+
+@pytest.mark.parametrize("number", [2**63, 10**400, -1])
+async def test_a_number_that_no_entry_can_have_is_refused_in_a_sentence(number: int, tmp_path: Path) -> None:
+    store: Any = open_store(str(tmp_path / "boards.db"))
+    box = box_of(store, "s")
+    for name, others in (("entry", {"version": 1}), ("version", {"entry": 1})):
+        for action in ("update", "remove"):
+            said = await box.failure("board_write", action=action, text="x", **{name: number, **others})
+            assert f"{name} must be a number that board_read shows" in said
+    assert "after must be a number" in await box.failure("board_read", after=number)
     await store.aclose()
 
 

@@ -30,12 +30,14 @@ NOW = 1_800_000_000.0
 
 
 class EachHour:
-    """Reads one expression: "hourly"."""
+    """Reads two expressions: "hourly", and "yearly", which is a leap year away."""
 
     def problem(self, cron: str, tz: str) -> str | None:
-        return None if cron in ("hourly", "never") and tz == "UTC" else f"cannot read {cron} in {tz}"
+        return None if cron in ("hourly", "yearly", "never") and tz == "UTC" else f"cannot read {cron} in {tz}"
 
     def next_after(self, cron: str, tz: str, after: float) -> float | None:
+        if cron == "yearly":
+            return after + 366 * DAY_S
         return None if cron == "never" else (after // 3600 + 1) * 3600
 
 
@@ -69,6 +71,9 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         (TimerWish(note="n", delay_s=float("nan")), FOR_HOSTS, "delay_s must be from 0 to"),
         (TimerWish(note="n", delay_s=True), FOR_HOSTS, "delay_s must be from 0 to"),
         (TimerWish(note="n", due_at=float("inf")), FOR_HOSTS, "due_at must be UTC epoch seconds"),
+        (TimerWish(note="n", due_at=-1e300), FOR_HOSTS, "due_at must be UTC epoch seconds, 0 or more"),
+        (TimerWish(note="n", due_at=-0.5), FOR_HOSTS, "due_at must be UTC epoch seconds, 0 or more"),
+        (TimerWish(note="n", cron="yearly"), FOR_MODELS, "at most 2592000 are allowed"),
         (TimerWish(note="n", due_at=NOW + 400 * DAY_S), FOR_HOSTS, "it would be due in"),
         (TimerWish(note="n", cron="hourly", every_s=60), FOR_HOSTS, "every_s and cron exclude each other"),
         (TimerWish(note="n", cron="nonsense"), FOR_HOSTS, "cannot read nonsense in UTC"),
@@ -92,6 +97,7 @@ def test_each_bound_is_kept(wish: TimerWish, bounds: object, what: str) -> None:
         (TimerWish(note="n", delay_s=5, every_s=60), NOW + 5),
         (TimerWish(note="n", due_at=NOW - DAY_S), NOW - DAY_S),
         (TimerWish(note="n", cron="hourly"), (NOW // 3600 + 1) * 3600),
+        (TimerWish(note="n", cron="yearly"), NOW + 366 * DAY_S),
     ],
 )
 def test_the_first_time_is_the_one_that_was_asked_for(wish: TimerWish, due_at: float) -> None:

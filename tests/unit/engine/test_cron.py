@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopwright.engine.cron import CronTimes
+from loopwright.model.errors import ConfigError
 
 CRON = CronTimes()
 BERLIN = "Europe/Berlin"
@@ -101,3 +102,9 @@ def test_no_expression_raises_anything_or_names_a_time_that_has_passed(cron: str
 
 def test_the_end_of_the_calendar_is_no_error() -> None:
     assert CRON.next_after("0 0 1 1 *", "UTC", datetime(9999, 12, 30, tzinfo=UTC).timestamp()) is None
+
+
+@pytest.mark.parametrize("after", [1e12, -1e12, 1e300, -1e300, float("inf"), float("nan")])
+def test_a_time_beyond_the_calendar_is_refused_in_a_sentence(after: float) -> None:
+    with pytest.raises(ConfigError, match="no time of the calendar"):
+        CRON.next_after("0 0 1 1 *", BERLIN, after)

@@ -26,6 +26,7 @@ FROZEN = {
     "config.invalid",
     "hook.failed",
     "interaction.unknown",
+    "leaf.elsewhere",
     "llm.context_overflow",
     "llm.empty_reply",
     "llm.error",
