@@ -13,6 +13,7 @@ from tests.contract.stores.later_schema import LAST, LATER, NEXT, opened
 
 from loopwright.model.errors import LoopwrightError, StoreSchemaError
 from loopwright.ports.schema_policy import SchemaPolicy
+from loopwright.ports.store import ClaimQuery, PutTimer
 from loopwright.stores.migration import Migration, SchemaStep, left_of, newest
 from loopwright.stores.sqlite import SqliteStore
 from loopwright.stores.sqlite_migrations import MIGRATIONS, cleanup_of, complete_ddl
@@ -23,6 +24,10 @@ from loopwright.testing.store_kit import new_session
 AUTO, VERIFY, MIGRATE = SchemaPolicy.AUTO_CREATE, SchemaPolicy.VERIFY, SchemaPolicy.MIGRATE
 SO_FAR = list(range(1, SCHEMA_VERSION + 1))
 SCHEMA_1 = Path(__file__).parents[2] / "history" / "schema_1.sql"
+A_SESSION = (
+    "INSERT INTO lw_sessions (session_id, position, updated_at, min_format, agent_name, kind, lifecycle, title, created_at)"
+    " VALUES ('s', 0, 1.0, 1, 'default', 'agent', 'linked', '', 1.0)"
+)
 
 
 @pytest.fixture
@@ -31,10 +36,7 @@ def old(tmp_path: Path) -> Path:
     path = tmp_path / "old.db"
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA journal_mode = WAL; " + SCHEMA_1.read_text("ascii")).fetchall()
-    connection.execute(
-        "INSERT INTO lw_sessions (session_id, position, updated_at, min_format, agent_name, kind, lifecycle, title,"
-        " created_at) VALUES ('s', 0, 1.0, 1, 'default', 'agent', 'linked', '', 1.0)"
-    )
+    connection.execute(A_SESSION)
     connection.close()
     return path
 
@@ -125,7 +127,7 @@ def seen_as_current(connection: apsw.Connection) -> bool:
 
 def test_opening_runs_what_must_come_first_and_leaves_the_clean_up(old: Path) -> None:
     connection = opened(old, AUTO)
-    assert [version for version, _ in cleanup_of(connection, LATER)] == [NEXT]
+    assert [version for version, _ in cleanup_of(connection, LATER)] == [5, NEXT]
     connection.close()
     assert versions(old) == [*SO_FAR, NEXT, LAST]
     assert rows(old, "SELECT colour, shape FROM lw_sessions") == [("none", None)]
@@ -153,6 +155,32 @@ def test_processes_of_the_version_before_go_on_beside_a_migration(old: Path) -> 
         await store.aclose()
 
     asyncio.run(verify())
+
+
+async def test_timers_from_before_a_migration_and_those_that_the_version_before_arms_beside_it_fire(
+    tmp_path: Path,
+) -> None:
+    path, older = tmp_path / "old.db", "INSERT INTO lw_timers (key, timer_id, due_at, body) VALUES (1, '{}', {}, x'')"
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA journal_mode = WAL; " + SCHEMA_1.with_name("schema_4.sql").read_text("ascii")).fetchall()
+    connection.execute(A_SESSION)
+    connection.execute(older.format("before", 5.0))
+    SqliteStore(path).abandon()
+    assert rows(path, "SELECT agent_name FROM lw_timers") == [("default",)]
+    for timer_id, due_at in (("beside", 4.0), ("later", 12.0), ("last", 20.0)):
+        connection.execute(older.format(timer_id, due_at))
+    connection.close()
+    store = SqliteStore(path)
+    for agents, limit, due, later in (
+        (("default", "other"), 50, ["beside", "before"], 12.0),
+        (("default", "other"), 1, ["beside"], 12.0),
+        (("other",), 50, [], None),
+    ):
+        found = await store.claim(ClaimQuery(agent_names=agents, max_format=1, now=9.0, limit=limit))
+        assert ([timer.timer_id for timer in found.timers], found.next_timer_at) == (due, later)
+    await store.enqueue("s", None, (PutTimer("later", 11.0, b"moved"),))
+    assert rows(path, "SELECT agent_name FROM lw_timers WHERE timer_id = 'later'") == [("default",)]
+    await store.aclose()
 
 
 def test_verify_gives_exactly_the_statements_that_are_missing_and_they_work(old: Path) -> None:

@@ -29,7 +29,7 @@ from tests.servers import client
 from loopwright import open_store
 from loopwright.model.errors import StoreSchemaError, StoreUnavailableError
 from loopwright.ports.schema_policy import SchemaPolicy
-from loopwright.ports.store import ClaimQuery, PutTimer
+from loopwright.ports.store import ClaimQuery, PutTimer, Store
 from loopwright.stores.migration import complete_ddl, newest
 from loopwright.stores.mysql_statements import MysqlStatements
 from loopwright.stores.server_dialect import ServerConnection, ServerDialect
@@ -42,7 +42,6 @@ A_SESSION = (
     "INSERT INTO lw_sessions (session_id, position, updated_at, min_format, agent_name, kind, lifecycle, title, created_at)"
     " VALUES ('s', 0, 1.0, 1, 'default', 'agent', 'linked', '', 1.0)"
 )
-PAUSED = "ALTER TABLE lw_timers ADD COLUMN paused"
 
 pytestmark = pytest.mark.server
 
@@ -65,6 +64,12 @@ async def old(either: str) -> str:
 
 async def versions(dsn: str) -> list[int]:
     return [row[0] for row in await rows(dsn, "SELECT version FROM lw_schema ORDER BY version")]
+
+
+async def timers_of(store: Store, *agents: str, limit: int = 50) -> tuple[list[str], float | None]:
+    """Which timers are due at 9, and when the next one is."""
+    found = await store.claim(ClaimQuery(agent_names=agents, max_format=1, now=9.0, limit=limit))
+    return [timer.timer_id for timer in found.timers], found.next_timer_at
 
 
 async def test_the_list_leads_to_the_version_that_new_tables_get(either: str) -> None:
@@ -98,6 +103,7 @@ async def test_migrated_tables_have_the_same_columns_and_indexes_as_new_ones(eit
     await run(either, schema_of(either, version) + A_SESSION)
     migrations = dialect_of(either).statements.MIGRATIONS
     await prepared(either, AUTO, migrations)
+    await prepared(either, MIGRATE, migrations)
     with client.shared("postgres" if either.startswith("postgresql:") else "mariadb").database() as new:
         await prepared(new, AUTO, migrations)
         assert await columns(either) == await columns(new)
@@ -109,7 +115,7 @@ async def test_migrated_tables_have_the_same_columns_and_indexes_as_new_ones(eit
 async def test_opening_runs_what_must_come_first_and_leaves_the_clean_up(old: str) -> None:
     schema = await prepared(old, AUTO)
     async with connected(old) as connection:
-        assert [version for version, _ in await schema.cleanup(connection)] == [NEXT]
+        assert [version for version, _ in await schema.cleanup(connection)] == [5, NEXT]
     assert await versions(old) == [*SO_FAR, NEXT, LAST]
     assert await rows(old, "SELECT colour, shape FROM lw_sessions") == [["none", None]]
     await prepared(old, VERIFY)
@@ -133,6 +139,27 @@ async def test_processes_of_the_version_before_go_on_beside_a_migration(old: str
     store = open_store(old, schema=VERIFY)
     with pytest.raises(StoreSchemaError, match="upgrade loopwright"):
         await store.create(new_session("of this version"))
+    await store.aclose()
+
+
+async def test_timers_from_before_a_migration_and_those_that_the_version_before_arms_beside_it_fire(
+    either: str,
+) -> None:
+    older = "INSERT INTO lw_timers ({}, timer_id, due_at, body) SELECT {}, '{}', {}, '' FROM lw_sessions"
+    key = "key" if either.startswith("postgresql:") else "`key`"
+    await run(either, schema_of(either, 4) + A_SESSION)
+    await run(either, older.format(key, key, "before", 5.0))
+    await prepared(either, AUTO, dialect_of(either).statements.MIGRATIONS)
+    assert await rows(either, "SELECT agent_name FROM lw_timers") == [["default"]]
+    for timer_id, due_at in (("beside", 4.0), ("later", 12.0), ("last", 20.0)):
+        await run(either, older.format(key, key, timer_id, due_at))
+    store = open_store(either)
+    assert await timers_of(store, "default", "other") == (["beside", "before"], 12.0)
+    assert await timers_of(store, "default", "other", limit=1) == (["beside"], 12.0)
+    assert await timers_of(store, "other") == ([], None)
+    await store.enqueue("s", None, (PutTimer("later", 11.0, b"moved"),))
+    assert await rows(either, "SELECT agent_name FROM lw_timers WHERE timer_id = 'later'") == [["default"]]
+    assert await timers_of(store, "default") == (["beside", "before"], 11.0)
     await store.aclose()
 
 
@@ -263,12 +290,12 @@ async def test_tables_that_are_not_of_the_version_they_say_are_refused_until_an_
     old: str, policy: SchemaPolicy
 ) -> None:
     await prepared(old, AUTO)
-    await run(old, "ALTER TABLE lw_timers DROP COLUMN paused")
+    await run(old, "ALTER TABLE lw_artifacts DROP COLUMN created_at")
     with pytest.raises(
         StoreSchemaError, match="keep a dump of the database and run `loopwright db migrate`"
     ) as refused:
         await prepared(old, policy)
-    assert refused.value.ddl.startswith(PAUSED)
+    assert refused.value.ddl.startswith("ALTER TABLE lw_artifacts ADD COLUMN created_at")
     assert refused.value.ddl.count(";") == 1
     await prepared(old, MIGRATE)
     await prepared(old, policy)
@@ -292,7 +319,8 @@ async def test_tables_of_another_prefix_are_migrated_by_themselves(either: str) 
     query = ClaimQuery(agent_names=("default",), max_format=1, now=9.0)
     assert [timer.timer_id for timer in (await store.claim(query)).timers] == ["t"]
     figures = await store.figures()
-    assert (figures.schema_version, figures.records, figures.cleanup) == (VERSION, 3, ())
+    assert (figures.schema_version, figures.records) == (VERSION, 3)
+    assert [one for one in figures.cleanup if "other_timers_due" not in one] == []
     await store.aclose()
     assert await versions(either) == [1]
 
