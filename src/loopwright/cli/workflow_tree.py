@@ -146,7 +146,8 @@ def _words(node: PictureNode, mark: Mark, width: int, now: float | None) -> Iter
     if width < NARROW and mark.status != "pending":
         return
     kind = node.shape if not node.is_leaf and node.title != node.shape else ""
-    if detail := " ".join([part for part in (kind, node.detail) if part]):
+    does = f"asks: {mark.asked}" if mark.asked else node.detail
+    if detail := " ".join([part for part in (kind, does) if part]):
         yield detail, "dim"
     if mark.text and mark.status != "failed" and node.is_leaf:
         yield clean(mark.text, 120), plain

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ..core.workflow_check import parse_workflow_spec
 from ..core.workflow_plan import JUDGE
 from ..core.workflow_state import FOR_GOOD, NOT_AGAIN
+from ..model.codec import encode
 from ..model.messages import content_text
 from ..model.records import (
     QuestionAnswered,
@@ -118,6 +119,8 @@ class Mark(Struct, kw_only=True):
     """The session that does, or did, the newest work."""
     text: str = ""
     """What it gave last, or of one that failed why; the beginning, on one line."""
+    asked: str = ""
+    """Of a question: what was asked last, as the person read it."""
     text_child_id: str | None = None
     """The session that gave the text."""
     tolerated: bool = False
@@ -205,11 +208,13 @@ class RunMarks:
             case QuestionAsked(interaction=asked) if (path := _step(asked.call_id)) in self._open:
                 self._asked[asked.id] = path
                 self._open[path] = "waiting"
+                if (tally := self._tallies.get(self._placed(path))) is not None:
+                    tally.mark.asked = clean(asked.prompt)
             case QuestionAnswered() if (path := self._asked.pop(record.interaction_id, "")) in self._open:
                 self._open[path] = "running"
             case StepFinished():
                 again = record.error_code not in NOT_AGAIN
-                said = record.error_message if record.outcome == "failed" else record.text or str(record.data or "")
+                said = record.error_message if record.outcome == "failed" else record.text or _value_text(record.data)
                 self._end(record.path, record.outcome, at, said or "", again=again)
             case ToolFinished() if (path := _step(record.call_id)) in self._open:
                 outcome = _TOOL_ENDS.get(record.status, "failed")
@@ -434,6 +439,11 @@ class RunMarks:
 def _key(path: str) -> str:
     *around, name = path.split("/")
     return judge_key(around[-1].partition("[")[0]) if name == JUDGE and around else name
+
+
+def _value_text(value: Any) -> str:
+    """A step's value as JSON; "" for none."""
+    return "" if value is None else encode(value).decode()
 
 
 def _step(call_id: str) -> str:
