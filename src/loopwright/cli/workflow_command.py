@@ -225,7 +225,7 @@ def signal(
 
 
 async def _drive(opened: Opened, run_id: str, order: DriveOrder) -> int:
-    screen = screen_of_run("Ctrl-C leaves the run; it goes on with `loopwright workflow resume`")
+    screen = screen_of_run("Ctrl-C leaves the run where it is")
     return await RunDrive(opened, run_id, screen).carry_out(order)
 
 

@@ -41,6 +41,9 @@ LOOK_S: Final = 0.1
 """How often the journal is looked at while a run goes on."""
 
 
+MOST_LINES: Final = 60
+"""Lines of an output that is no text which a terminal gets; a file or a pipe gets all."""
+
 MOST_SAID: Final = 2_000
 """Characters of one line about a run."""
 
@@ -239,6 +242,10 @@ class RunDrive:
             text = (
                 result.final_text if result.output is None else json.dumps(result.output, ensure_ascii=False, indent=2)
             )
+            lines = text.splitlines()
+            if sys.stdout.isatty() and result.output is not None and len(lines) > MOST_LINES:
+                text = "\n".join(lines[:MOST_LINES])
+                self._say(f"the output has {len(lines):,} lines; the whole of it: {self._go_on()} > FILE")
             sys.stdout.write(text + "\n" if text else "")
             sys.stdout.flush()
         if result.status == "waiting_for_input":
