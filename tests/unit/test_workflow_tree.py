@@ -107,3 +107,13 @@ def test_a_decision_that_failed_is_said_on_the_line_of_its_node() -> None:
     marks = under_way()
     marks.hear(NodeDecided("branch~8", {"error": "no such\x1b[2J value"}), 1007.0)
     assert "✗ branch · no such [2J value" in shown(marks, 80)
+
+
+def test_the_words_of_one_item_never_stand_beside_the_session_of_another() -> None:
+    marks = under_way()
+    for number, child in ((10, "sess_ten"), (11, "sess_eleven")):
+        marks.hear(StepStarted(path=f"files[{number}]/read", child_id=child), 1007.0)
+    marks.hear(StepFinished(path="files[10]/read", outcome="completed", text="of ten"), 1008.0)
+    assert "of ten · sess_ten" in shown(marks, 120)
+    marks.hear(StepFinished(path="files[11]/read", outcome="failed", error_message="no file"), 1009.0)
+    assert marks.failures[-1] == ("files[11]/read", "no file")

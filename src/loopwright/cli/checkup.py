@@ -135,24 +135,17 @@ def sessions_part(findings: Sequence[SessionFinding], db_option: str) -> list[Ch
         sid = finding.session_id
         detail = f": {finding.detail.removeprefix(f'session {sid!r}, ')}" if finding.detail else ""
         own = finding.agent_name == DEFAULT_AGENT
+        resume = f"loopwright {'workflow' if finding.kind == 'workflow' else 'sessions'} resume {sid}{db_option}"
         match finding.condition:
             case "fine":
                 pass
             case "running":
                 found.append(CheckLine("sessions", "note", f"{sid} is running ({finding.detail})"))
             case "interrupted":
-                todo = (
-                    f"loopwright sessions resume {sid}{db_option}"
-                    if own
-                    else f"start the program of agent {finding.agent_name!r}, or call loop.recover()"
-                )
+                todo = resume if own else f"start the program of agent {finding.agent_name!r}, or call loop.recover()"
                 found.append(CheckLine("sessions", "note", f"{sid} was interrupted{detail}", todo))
             case "waiting":
-                todo = (
-                    f"loopwright sessions resume {sid}{db_option} --answer TEXT"
-                    if own
-                    else f"answer it in the program of agent {finding.agent_name!r}"
-                )
+                todo = f"{resume} --answer TEXT" if own else f"answer it in the program of agent {finding.agent_name!r}"
                 found.append(CheckLine("sessions", "note", f"{sid} waits{detail}", todo))
             case "encrypted":
                 todo = "say where its keys are: LOOPWRIGHT_KEY_FILE, or LOOPWRIGHT_KEYS"

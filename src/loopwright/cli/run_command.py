@@ -129,6 +129,7 @@ async def carry_out(settings: AgentSettings, order: RunOrder) -> int:
                 if not await left_open(store, named):
                     return _nothing_open(named, settings, as_json=order.as_json)
         async with opened_agent(settings, order.session_id, os.environ) as agent:
+            await _refuse_run(agent, settings)
             session_id = agent.session_id or await _new_session(agent, order.prompt or "")
             shown.append(session_id)
             screen = _screen(agent, settings, order)
@@ -146,6 +147,14 @@ async def carry_out(settings: AgentSettings, order: RunOrder) -> int:
     if (words := how_to_go_on(result, settings)) is not None:
         sys.stderr.write(f"loopwright: {words}\n")
     return code_of_outcome(result.status)
+
+
+async def _refuse_run(agent: Agent, settings: AgentSettings) -> None:
+    """Raises `ConfigError` for a run of a workflow, which another command goes on with."""
+    sid = agent.session_id
+    if sid is not None and (await agent.loop.store.lookup(sid)).head.kind == "workflow":
+        more = f"{sid}{settings.repeated()}"
+        raise ConfigError(f"{sid} is a run of a workflow; go on with it: `loopwright workflow resume {more}`")
 
 
 def error_json(error: LoopwrightError, session_id: str | None, settings: AgentSettings) -> dict[str, object]:

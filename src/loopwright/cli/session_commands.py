@@ -50,7 +50,7 @@ from .session_drive import write_json
 from .session_ids import resolved
 from .session_table import ago, base_text, print_table, state_of
 from .standard_streams import text_of_argument
-from .store_place import DEFAULT_DB, opened_store, shown
+from .store_place import DEFAULT_DB, db_option, opened_store, shown
 from .transcript import Tone, transcript
 
 T = TypeVar("T")
@@ -130,6 +130,9 @@ def show(
     forked = f" · fork of {base_text(head)}" if head.base else ""
     facts = f"{state_of(head)} · agent {head.agent_name} · {counted(head.sends, 'send')} · {counted(len(rows), 'record')} · {tokens_text(head.usage)} · {ago(head.updated_at)}{forked}"
     print_lines(console, Text(facts, style="dim"))
+    if head.kind == "workflow":
+        more = f"{head.session_id}{db_option(db)}"
+        print_lines(console, Text(f"a run of a workflow: loopwright workflow show {more}", style="dim"))
     if journal:
         return print_journal(console, rows, whole=whole)
     width = (min(console.width, 120) if console.is_terminal else 160) - 14
@@ -137,6 +140,9 @@ def show(
         if number and line.tone == "user":
             print_lines(console, Text())
         _print_paragraph(console, line.label, line.text, _STYLES[line.tone])
+    if head.status == "waiting" and head.kind != "workflow":
+        answer = f"where a person is asked: loopwright sessions resume {head.session_id}{db_option(db)} --answer TEXT"
+        print_lines(console, Text(answer, style="dim"))
     return None
 
 

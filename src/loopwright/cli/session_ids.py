@@ -15,8 +15,8 @@ from ..ports.store import SessionQuery
 from ..ports.store_admin import SessionStore
 from .journal_lines import record_of
 
-MADE_PREFIX: Final = "sess_"
-"""How ids that were not given begin."""
+MADE_PREFIXES: Final = ("sess_", "run_")
+"""How ids that were not given begin, of sessions and of runs of workflows."""
 SHORTEST: Final = 8
 """Characters after it that are needed to name a session by the beginning of its id."""
 
@@ -35,12 +35,13 @@ async def resolved(store: SessionStore, session_id: str) -> str:
     try:
         return (await store.lookup(session_id)).head.session_id
     except SessionNotFoundError:
-        if not session_id.startswith(MADE_PREFIX):
+        prefix = next((one for one in MADE_PREFIXES if session_id.startswith(one)), None)
+        if prefix is None:
             raise
-        if len(session_id) < len(MADE_PREFIX) + SHORTEST:
+        if len(session_id) < len(prefix) + SHORTEST:
             raise ConfigError(
                 f"{session_id!r} is too short for the beginning of an id: write at least {SHORTEST} characters after"
-                f" {MADE_PREFIX}"
+                f" {prefix}"
             ) from None
         heads = await store.list(SessionQuery(limit=sys.maxsize))
         fitting = [head.session_id for head in heads if head.session_id.startswith(session_id)]

@@ -11,8 +11,10 @@ import sys
 from typing import Any, Final
 
 from ..model.errors import ConfigError
+from ..model.family_errors import WorkflowSpecError
 from ..model.workflow_spec import WorkflowSpec
 from ..workflow import parse_workflow_spec
+from .journal_lines import counted, printable
 
 MOST_CHARACTERS: Final = 16 * 1024 * 1024
 """Of a file with a spec or an input; what is beyond is not read."""
@@ -41,6 +43,13 @@ def read_json(name: str) -> Any:
 def read_spec(name: str) -> WorkflowSpec:
     """A spec that can be run. Raises: `ConfigError`; `WorkflowSpecError` with every problem."""
     return parse_workflow_spec(read_json(name))
+
+
+def say_problems(error: WorkflowSpecError) -> None:
+    """A line on standard error for each problem, and how many there are."""
+    for one in error.listed:
+        sys.stderr.write(f"{printable(str(one))}\n")
+    sys.stderr.write(f"loopwright: the workflow has {counted(len(error.listed), 'problem')}; nothing was started\n")
 
 
 def input_of(given: str) -> Any:

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Final
 
 from ..late import Late
 from ..model.errors import ConfigError, StoreReadOnlyError
+from ..ports.sealing import SealedStore
 from ..ports.store_admin import SchemaPolicy, SessionStore
 from ..stores.dsn import open_store
 
 if TYPE_CHECKING:
-    from ..stores import encrypted, static_keys
+    from ..stores import encrypted, sqlite, static_keys
 else:
     encrypted = Late("loopwright.stores.encrypted")
+    sqlite = Late("loopwright.stores.sqlite")
     static_keys = Late("loopwright.stores.static_keys")
 
 DB_VARIABLE: Final = "LOOPWRIGHT_DB"
@@ -40,6 +42,15 @@ COPY_IT: Final = (
 def db_option(db: str) -> str:
     """` --db …` for the lines that say what to type next; "" where nothing needs to be said. A password stands in none."""
     return "" if db in (DEFAULT_DB, os.environ.get(DB_VARIABLE)) else f" --db {shlex.quote(_masked(db, ':PASSWORD'))}"
+
+
+def option_of_store(store: SessionStore) -> str:
+    """` --db …` for a store that a host's function opened; a word to be replaced where only the function knows it."""
+    opened = store.sealed if isinstance(store, SealedStore) else store
+    if not isinstance(opened, sqlite.SqliteStore):
+        return " --db STORE"
+    path = os.path.relpath(opened.path)
+    return db_option(opened.path if path.startswith(os.pardir) else path)
 
 
 def file_of(db: str) -> Path | None:

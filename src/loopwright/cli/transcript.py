@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ..model.codec import is_sealed
 from ..model.context_records import FoldMade
+from ..model.family_records import CallWaits
 from ..model.messages import TextPart, ToolCall
 from ..model.records import (
     AssistantMessageAdded,
@@ -69,6 +70,10 @@ def transcript(rows: Sequence[StoredRecord], *, width: int = 100, whole: bool = 
                 yield TranscriptLine(
                     "note", "asked" if isinstance(record, QuestionAsked) else "answered", record_text(record, width)
                 )
+            case CallWaits(on="child"):
+                asked = "; ".join([f"{one.prompt} ({one.id})" for one in record.interactions])
+                words = f"for {record.child_id}" + (f", which asks: {asked}" if asked else "")
+                yield TranscriptLine("note", "waits", one_line(words, max(width, 200)))
             case FoldMade():
                 yield TranscriptLine("note", "folded", record_text(record, 300))
             case SessionForked():

@@ -17,12 +17,15 @@ import msgspec
 import typer
 
 from ..config import AgentLoopConfig
+from ..engine.signals import signal_item
 from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError, LoopwrightError, SessionBusyError
 from ..model.family_errors import WorkflowSpecError
 from ..model.workflow_spec import WorkflowSpec
+from ..ports.ambient import RealAmbient
 from ..ports.store_admin import SessionStore
 from ..workflow import problems_of
+from ..workflow.picture import clean
 from .agent_setup import DEFAULT_AGENT, AgentSettings, NoModel
 from .exit_codes import ExitCode, code_of_error, words_of
 from .journal_lines import counted, printable
@@ -31,12 +34,12 @@ from .plain_command import PlainCommand
 from .session_commands import with_store
 from .session_drive import write_json
 from .session_table import state_of
-from .spec_files import input_of, read_json, read_spec
+from .spec_files import input_of, read_json, read_spec, say_problems
 from .standard_streams import text_of_argument
 from .store_place import DB_VARIABLE, DEFAULT_DB, db_option
 from .workflow_drive import DriveOrder, Opened, RunDrive, opened_loop
 from .workflow_screen import screen_of_run
-from .workflow_show import list_runs, show
+from .workflow_show import list_runs, show, state_of_run
 from .workflow_tail import resolved_run
 
 workflow_app = typer.Typer(name="workflow", help="Check, run and look at workflows.", no_args_is_help=True)
@@ -170,12 +173,14 @@ def resume(
 def cancel(
     run_id: RunId,
     db: Db = DEFAULT_DB,
-    reason: Annotated[str, typer.Option("--reason", help="What its steps are told.")] = "cancelled by a person",
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="What its steps are told.")
+    ] = "cancelled by a person",
 ) -> None:
     """End a run with everything in it, wherever it runs or waits."""
 
     async def work(store: SessionStore) -> str:
-        sid = await resolved_run(store, run_id)
+        sid = await resolved_run(store, run_id, db_option(db))
         head = (await store.lookup(sid)).head
         # Ending needs no code of the agent, only its name.
         config = AgentLoopConfig(agent_name=head.agent_name, serve_timers=False)
@@ -191,8 +196,36 @@ def cancel(
     sys.stderr.write(f"loopwright: {with_store(db, work)}\n")
 
 
+@workflow_app.command(cls=PlainCommand)
+def signal(
+    run_id: RunId,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the step waits for.")],
+    payload: Annotated[
+        str | None, typer.Argument(metavar="PAYLOAD", help="Its output: JSON, or text; @FILE reads a file.")
+    ] = None,
+    db: Db = DEFAULT_DB,
+) -> None:
+    """Tell a run that something happened that a step waits for, or will wait for.
+
+    The signal is stored. The process that runs or waits with the run takes it, or whoever resumes the run.
+    """
+    value = None if payload is None else input_of(text_of_argument(payload))
+
+    async def work(store: SessionStore) -> str:
+        sid = await resolved_run(store, run_id, db_option(db))
+        head = (await store.lookup(sid)).head
+        if (state := await state_of_run(store, head)) not in ("idle", "running", "waiting", "interrupted"):
+            raise ConfigError(f"run {sid} is {state}: nothing in it waits for a signal any more")
+        ambient = RealAmbient()
+        await store.enqueue(sid, signal_item(ambient.new_id("signal"), name, value, ambient.now()))
+        go_on = f"`loopwright workflow resume {sid}{db_option(db)}` goes on where no process has the run"
+        return f"signal {clean(name)!r} is stored for run {sid}; {go_on}"
+
+    sys.stderr.write(f"loopwright: {with_store(db, work)}\n")
+
+
 async def _drive(opened: Opened, run_id: str, order: DriveOrder) -> int:
-    screen = screen_of_run("Ctrl-C leaves the run; it goes on with `loopwright workflow resume`")
+    screen = screen_of_run("Ctrl-C leaves the run where it is")
     return await RunDrive(opened, run_id, screen).carry_out(order)
 
 
@@ -203,10 +236,7 @@ def _read_or_say(file: str, settings: AgentSettings, *, as_json: bool) -> Workfl
     except WorkflowSpecError as error:
         if as_json:
             write_json(_error_json(error, None, settings))
-        for one in error.listed:
-            sys.stderr.write(f"{printable(str(one))}\n")
-        count = counted(len(error.listed), "problem")
-        sys.stderr.write(f"loopwright: the workflow has {count}; nothing was started\n")
+        say_problems(error)
         raise typer.Exit(ExitCode.USAGE) from error
 
 
@@ -218,6 +248,9 @@ def _told(
     except LoopwrightError as error:
         if as_json:
             write_json(_error_json(error, run_id, settings))
+        if isinstance(error, WorkflowSpecError):
+            say_problems(error)
+            return ExitCode.USAGE
         if isinstance(error, SessionBusyError):
             more = db_option(settings.db)
             sys.stderr.write(

@@ -18,25 +18,31 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from ..config import AgentLoopConfig
 from ..engine.workflow_progress import WorkflowResult
 from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError, SessionLeftError
-from ..model.records import Interaction
+from ..model.records import Interaction, Record
+from ..model.workflow_records import StepWaits
 from ..ports.cancellation import CancellationToken
+from ..workflow import RunMarks
 from ..workflow.picture import clean
-from .agent_setup import AgentSettings, opened_agent
+from .agent_setup import AgentSettings, NoModel, opened_agent
 from .exit_codes import ExitCode, code_of_outcome
 from .journal_lines import tokens_text
 from .screen import question_text
 from .session_drive import ANSWERED_BY, STOP_SIGNALS, answer_from_text, ask_on_terminal, write_json
-from .store_place import db_option, opened_store
+from .store_place import db_option, opened_store, option_of_store
 from .worker_command import made_by_host
-from .workflow_screen import RunScreen, summary
+from .workflow_screen import RunScreen, summary, wait_text
 from .workflow_tail import RunTail, resolved_run
 
 LOOK_S: Final = 0.1
 """How often the journal is looked at while a run goes on."""
 
+
+MOST_LINES: Final = 60
+"""Lines of an output that is no text which a terminal gets; a file or a pipe gets all."""
 
 MOST_SAID: Final = 2_000
 """Characters of one line about a run."""
@@ -67,13 +73,19 @@ async def opened_loop(settings: AgentSettings, agent_module: str | None, run_id:
         loop = await made_by_host(settings, agent_module)
         try:
             sid = None if run_id is None else await resolved_run(loop.store, run_id)
-            yield Opened(loop, sid, {}, ("--agent-module", agent_module), " --db STORE")
+            yield Opened(loop, sid, {}, ("--agent-module", agent_module), option_of_store(loop.store))
         finally:
             await loop.aclose(drain_timeout_s=5.0)
         return
     if run_id is not None:
         async with opened_store(settings.db) as store:
-            run_id = await resolved_run(store, run_id)
+            run_id = await resolved_run(store, run_id, db_option(settings.db))
+            head = (await store.lookup(run_id)).head
+            if head.status == "idle" and head.sends and settings.model is None:  # it ended: no model, no tools
+                config = AgentLoopConfig(agent_name=head.agent_name, serve_timers=False)
+                async with StatefulAgentLoop(llm=NoModel(), store=store, config=config) as loop:
+                    yield Opened(loop, run_id, {}, settings.repeated_words(), db_option(settings.db))
+                return
     async with opened_agent(settings, run_id, os.environ) as agent:
         yield Opened(agent.loop, run_id, agent.metadata, settings.repeated_words(), db_option(settings.db))
 
@@ -98,21 +110,27 @@ class RunDrive:
         self._tail = RunTail(opened.loop.store, run_id)
         self._leave = CancellationToken()
         self._answering = False
+        self._again = False
+        """The run was only left to be resumed at once."""
+        self._taken: set[str] = set()
+        """Inbox items for which that was done."""
 
     async def carry_out(self, order: DriveOrder) -> int:
         """Runs it until it ended, a person is needed or somebody leaves; answers the exit code."""
         self._screen.begin(self.run_id)
         await self._tail.look()  # what was before is in the tree, and no news
-        self._tail.heard = self._screen.heard
+        self._tail.heard = self._heard
+        for waits in [] if self._tail.marks is None else self._tail.marks.waits.values():
+            self._waits(waits, said=False)
         try:
             first = None if order.answer is None else await self._answer(order)
-            result = await self._watched(self._on(first))
+            result = await self._watched(self._through(first))
             while self._asks(order) and result.status == "waiting_for_input" and result.pending_interactions:
                 self._screen.end(None)
                 question = result.pending_interactions[0]
                 if (value := ask_on_terminal(question)) is None:
                     break
-                result = await self._watched(self._on((question, value)))
+                result = await self._watched(self._through((question, value)))
         except SessionLeftError:
             self._screen.end(self._tail.marks)
             self._say(f"the run stays where it is; go on: {self._go_on()}; end it: {self._cancel()}")
@@ -134,12 +152,28 @@ class RunDrive:
                 await asyncio.wait([task], timeout=LOOK_S)
                 await self._tail.look()
                 self._screen.draw(self._tail.marks)
+                await self._look_for_signals()
             return task.result()
         finally:
             for number in STOP_SIGNALS:
                 loop.remove_signal_handler(number)
             if not task.done() or task.exception() is not None:
                 self._screen.end(None)
+
+    def _heard(self, record: Record, marks: RunMarks) -> None:
+        self._screen.heard(record, marks)
+        if isinstance(record, StepWaits):
+            self._waits(record, said=True)
+
+    def _waits(self, waits: StepWaits, *, said: bool) -> None:
+        """Says how a run goes on that waits for a signal or a time; `said`: the screen told what it is."""
+        if waits.on == "child" or (said and waits.signal is None):
+            return
+        what = [] if said else [wait_text(waits)]
+        if waits.signal is not None:
+            name = shlex.quote(clean(waits.signal))
+            what.append(f"send it: loopwright workflow signal {self.run_id} {name}{self.opened.db}")
+        self._screen.note("; ".join(what))
 
     def _signalled(self) -> None:
         if self._leave.cancelled or self._answering:
@@ -148,6 +182,28 @@ class RunDrive:
             os._exit(ExitCode.CANCELLED)
         self._screen.note("leaving the run … (once more: leave at once)", bad=True)
         self._leave.cancel("the command was stopped")
+
+    async def _look_for_signals(self) -> None:
+        """A run that only waits here goes on here when another process puts something into its inbox."""
+        marks = self._tail.marks
+        if marks is None or marks.status != "waiting" or self._leave.cancelled:
+            return
+        found = await self.opened.loop.store.lookup(self.run_id)
+        new = {item.item_id for item in found.waiting} - self._taken
+        if new and found.head.status == "waiting":
+            self._taken |= new
+            self._again = True
+            self._leave.cancel("something came in")
+
+    async def _through(self, answer: tuple[Interaction, Any] | None) -> WorkflowResult:
+        """Goes on, and again each time something came in while the run waited."""
+        while True:
+            try:
+                return await self._on(answer)
+            except SessionLeftError:
+                if not self._again:
+                    raise
+                self._again, answer, self._leave = False, None, CancellationToken()
 
     async def _on(self, answer: tuple[Interaction, Any] | None) -> WorkflowResult:
         """Goes on with the run, with an answer first if there is one."""
@@ -186,6 +242,10 @@ class RunDrive:
             text = (
                 result.final_text if result.output is None else json.dumps(result.output, ensure_ascii=False, indent=2)
             )
+            lines = text.splitlines()
+            if sys.stdout.isatty() and result.output is not None and len(lines) > MOST_LINES:
+                text = "\n".join(lines[:MOST_LINES])
+                self._say(f"the output has {len(lines):,} lines; the whole of it: {self._go_on()} > FILE")
             sys.stdout.write(text + "\n" if text else "")
             sys.stdout.flush()
         if result.status == "waiting_for_input":

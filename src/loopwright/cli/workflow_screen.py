@@ -104,7 +104,9 @@ class TreeScreen:
         self.note(f"run {run_id}")
 
     def heard(self, record: Record, marks: RunMarks) -> None:
-        """The tree says it."""
+        """The tree says it; a line of its own is what a step waits for."""
+        if isinstance(record, StepWaits) and record.on != "child" and "[" not in record.path:
+            self.note(f"~ {wait_text(record)}")
 
     def draw(self, marks: RunMarks | None) -> None:
         """See `RunScreen.draw`."""
@@ -165,7 +167,7 @@ class LineScreen:
                     self._line(f"  > {path}{again}{child}")
             case StepWaits(path=path):
                 if record.on != "child" and self._is_worth(path):
-                    self._line(f"  ~ {path} waits for {record.signal or record.on}")
+                    self._line(f"  ~ {wait_text(record)}")
             case QuestionAsked(interaction=asked):
                 self._line(f"  ? {asked.call_id.rpartition('#')[0]}: {asked.prompt}")
             case StepFinished():
@@ -227,6 +229,15 @@ class LineScreen:
             self._err.flush()
         except (BrokenPipeError, ValueError):
             pass
+
+
+def wait_text(record: StepWaits) -> str:
+    """Which step waits for which time or signal; a time of another day with its date, all as the clock here has it."""
+    if record.until is None:
+        return f'{record.path} waits for signal "{clean(record.signal or record.on, 60)}"'
+    until = time.localtime(record.until)
+    today = until[:3] == time.localtime()[:3]
+    return f"{record.path} waits until {time.strftime('%H:%M:%S' if today else '%Y-%m-%d %H:%M:%S', until)}"
 
 
 def summary(marks: RunMarks, failures: int, tokens: str) -> str:

@@ -22,10 +22,13 @@ from rich.text import Text
 
 from ..model.codec import is_sealed_title
 from ..model.errors import ConfigError
+from ..model.family_errors import WorkflowSpecError
 from ..model.records import Outcome, SendFinished
+from ..model.workflow_spec import WorkflowSpec
 from ..ports.store import Head
 from ..ports.store_admin import SessionStore
 from ..workflow import RunMarks, mermaid, svg
+from .exit_codes import ExitCode
 from .journal_lines import one_line, record_of
 from .live_screen import terminal_console
 from .options import AsJson, Db
@@ -33,11 +36,11 @@ from .screen import is_terminal
 from .session_commands import with_store
 from .session_drive import write_json
 from .session_table import ago, state_of
-from .spec_files import read_spec
-from .store_place import DEFAULT_DB, opened_store
+from .spec_files import read_spec, say_problems
+from .store_place import DEFAULT_DB, db_option, opened_store
 from .workflow_screen import screen_of_run, tree_of
 from .workflow_tail import RunTail, resolved_run, runs_of
-from .workflow_tree import STYLES
+from .workflow_tree import STYLES, without_signs
 
 T = TypeVar("T")
 
@@ -143,7 +146,7 @@ def show(
     if _is_file(what):
         if watch:
             raise ConfigError("--watch follows a run; name one instead of a file")
-        found = Shown(RunMarks(read_spec(what)), None, time.time())
+        found = Shown(RunMarks(_spec_of(what)), None, time.time())
     else:
         found = asyncio.run(_of_a_run(db, what, watch=watch))
     marks = found.marks
@@ -155,7 +158,20 @@ def show(
         console = terminal_console(sys.stdout)
         for line in tree_of(console, marks, now=found.now):
             console.print(line, soft_wrap=True)
+    if not quiet:
+        for said in why_lines(marks):
+            sys.stdout.write(without_signs(said, sys.stdout.encoding) + "\n")
     return None
+
+
+def why_lines(marks: RunMarks) -> list[str]:
+    """Which steps failed and why, and why the run ended as it did."""
+    lines = [f"  ✗ {path}: {message}" for path, message in marks.failures]
+    if marks.failed > len(lines):
+        lines.append(f"  … and {marks.failed - len(lines):,} more that failed")
+    if marks.why and marks.status not in (None, "completed"):
+        lines.append(f"  {(marks.status or '').replace('_', ' ')}: {marks.why}")
+    return lines
 
 
 class Shown(Struct, frozen=True):
@@ -167,30 +183,42 @@ class Shown(Struct, frozen=True):
     """Up to when what is under way has taken time: UTC epoch seconds. Of an interrupted run the time of its last record."""
 
 
+def _spec_of(file: str) -> WorkflowSpec:
+    """Ends the command with a line for each problem of a spec that is none."""
+    try:
+        return read_spec(file)
+    except WorkflowSpecError as error:
+        say_problems(error)
+        raise typer.Exit(ExitCode.USAGE) from error
+
+
 def _is_file(what: str) -> bool:
     return what == "-" or what.endswith(".json") or os.path.isfile(what)
 
 
 async def _of_a_run(db: str, what: str, *, watch: bool) -> Shown:
     async with opened_store(db) as store:
-        run_id = await resolved_run(store, what)
+        run_id = await resolved_run(store, what, db_option(db))
         screen = screen_of_run("Ctrl-C stops looking; the run goes on")
         tail = RunTail(store, run_id)
         await tail.look()
         if watch:
             tail.heard = screen.heard
-            await _follow(tail, store, screen)
+            if await _follow(tail, store, screen):
+                screen.note(
+                    f"no process runs it any more; go on: loopwright workflow resume {run_id}{db_option(db)}", bad=True
+                )
         if tail.marks is None:
             raise ConfigError(f"run {run_id} cannot be read by this version")
         head = (await store.lookup(run_id)).head
-        if tail.marks.status != "running" or (state := state_of(head)) != "interrupted":
+        if tail.marks.status not in ("running", "interrupted") or (state := state_of(head)) != "interrupted":
             return Shown(tail.marks, run_id, time.time())
         tail.marks.status = state
         return Shown(tail.marks, run_id, head.updated_at)
 
 
-async def _follow(tail: RunTail, store: SessionStore, screen: Any) -> None:
-    """Draws the run until it ended or the person has seen enough."""
+async def _follow(tail: RunTail, store: SessionStore, screen: Any) -> bool:
+    """Draws the run until it ended, its process is gone or the person has seen enough; True when it is gone."""
     enough = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -201,7 +229,13 @@ async def _follow(tail: RunTail, store: SessionStore, screen: Any) -> None:
             try:
                 await asyncio.wait_for(enough.wait(), LOOK_S)
             except TimeoutError:
-                await tail.look()
+                if await tail.look() or tail.marks is None or tail.marks.status != "running":
+                    continue
+                # A journal that stands still may be that of a process that is gone: its lease tells.
+                if state_of((await store.lookup(tail.run_id)).head) == "interrupted":
+                    tail.marks.status = "interrupted"
+                    return True
+        return False
     finally:
         screen.end(tail.marks)
 
@@ -238,4 +272,13 @@ def marks_json(marks: RunMarks, run_id: str | None) -> dict[str, Any]:
         }
         for node in marks.picture.walk()
     ]
-    return {"run_id": run_id, "name": marks.spec.name, "status": marks.status, "nodes": nodes}
+    failures = [{"path": path, "message": message} for path, message in marks.failures]
+    return {
+        "run_id": run_id,
+        "name": marks.spec.name,
+        "status": marks.status,
+        "why": marks.why,
+        "failed": marks.failed,
+        "failures": failures,
+        "nodes": nodes,
+    }

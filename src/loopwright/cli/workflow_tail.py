@@ -85,12 +85,18 @@ async def runs_of(store: SessionStore) -> AsyncGenerator[Head]:
             yield head
 
 
-async def resolved_run(store: SessionStore, run_id: str) -> str:
-    """The id of the run that was meant; `last` is the newest. Raises: `ConfigError` when it is none."""
+async def resolved_run(store: SessionStore, run_id: str, more: str = "") -> str:
+    """The id of the run that was meant; `last` is the newest, and a unique beginning will do.
+
+    `more`: the option that names the store. Raises: `ConfigError` when it is none.
+    """
     if run_id == "last":
         async for head in runs_of(store):
             return head.session_id
-    sid = await resolved(store, run_id)
+    try:
+        sid = await resolved(store, run_id)
+    except SessionNotFoundError:
+        raise ConfigError(f"no run {run_id!r} in this store; `loopwright workflow list{more}` shows them") from None
     if (await store.lookup(sid)).head.kind != "workflow":
-        raise ConfigError(f"{sid} is no workflow run; `loopwright workflow list` shows them")
+        raise ConfigError(f"{sid} is no workflow run; `loopwright workflow list{more}` shows them")
     return sid

@@ -146,12 +146,14 @@ def _words(node: PictureNode, mark: Mark, width: int, now: float | None) -> Iter
     if width < NARROW and mark.status != "pending":
         return
     kind = node.shape if not node.is_leaf and node.title != node.shape else ""
-    if detail := " ".join([part for part in (kind, node.detail) if part]):
+    does = f"asks: {mark.asked}" if mark.asked else node.detail
+    if detail := " ".join([part for part in (kind, does) if part]):
         yield detail, "dim"
     if mark.text and mark.status != "failed" and node.is_leaf:
         yield clean(mark.text, 120), plain
-    if mark.child_id is not None and width >= ROOMY:
-        yield mark.child_id, "dim"
+    worker = mark.text_child_id if mark.text else mark.child_id
+    if worker is not None and width >= ROOMY:
+        yield worker, "dim"
 
 
 def without_signs(text: str, encoding: str | None) -> str:

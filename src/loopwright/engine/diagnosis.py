@@ -35,6 +35,8 @@ class SessionFinding(Struct, frozen=True):
     condition: Condition
     detail: str = ""
     """What exactly is wrong, or what is open."""
+    kind: str = "agent"
+    """"workflow" for a run of one."""
 
     @property
     def healthy(self) -> bool:
@@ -50,7 +52,7 @@ async def examine_sessions(store: Store) -> list[SessionFinding]:
 async def examine(store: Store, head: Head) -> SessionFinding:
     """Reads one session as its next run would."""
     condition, detail = await _condition(store, head)
-    return SessionFinding(head.session_id, head.agent_name, condition, detail)
+    return SessionFinding(head.session_id, head.agent_name, condition, detail, head.kind)
 
 
 async def _condition(store: Store, head: Head) -> tuple[Condition, str]:

@@ -23,8 +23,8 @@ MAX_PAYLOAD: Final = 64 * 1024
 """Bytes of a payload as JSON."""
 
 
-async def signal(kernel: Kernel, session_id: str, name: str, payload: Any, item_id: str | None) -> bool:
-    """See `StatefulAgentLoop.signal`."""
+def signal_item(item_id: str, name: str, payload: Any, at: float) -> InboxItem:
+    """A signal as it lies in an inbox; `at`: UTC epoch seconds. Raises: `InvalidMessageError`."""
     if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
         raise InvalidMessageError(
             f"a signal's name must be 1 to {LONGEST_NAME} printable characters, not {name!r:.100}"
@@ -39,11 +39,16 @@ async def signal(kernel: Kernel, session_id: str, name: str, payload: Any, item_
         raise InvalidMessageError(
             f"the payload of signal {name!r} has {len(body)} bytes; at most {MAX_PAYLOAD} are taken"
         )
+    return InboxItem(item_id, "signal", body, at)
+
+
+async def signal(kernel: Kernel, session_id: str, name: str, payload: Any, item_id: str | None) -> bool:
+    """See `StatefulAgentLoop.signal`."""
+    item = signal_item(item_id or kernel.ambient.new_id("signal"), name, payload, kernel.ambient.now())
     found = await kernel.store.lookup(session_id, item_id=item_id)
     head = found.head
     if head.kind == "workflow" and head.status == "idle" and head.sends and found.item_position is None:
         raise WorkflowRunError(session_id, f"the run has ended, and nothing in it hears signal {name!r} any more")
-    item = InboxItem(item_id or kernel.ambient.new_id("signal"), "signal", body, kernel.ambient.now())
     kernel.ambient.reach("inbox.before")
     queued = await kernel.store.enqueue(session_id, item)
     kernel.ambient.reach("inbox.after")

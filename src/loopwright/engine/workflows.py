@@ -266,7 +266,8 @@ class Workflows:
     ) -> str:
         """The id of a run that is made; of one that was made with this id before, that one."""
         kernel = self._kernel
-        spec = parse_workflow_spec(msgspec.to_builtins(given) if isinstance(given, WorkflowSpec) else given)
+        value_of = msgspec.to_builtins(given) if isinstance(given, WorkflowSpec) else given
+        spec = parse_workflow_spec(value_of, tools=kernel.tools.names())
         check_input(kernel, spec, value)
         rid = kernel.ambient.new_id("run") if run_id is None else usable_id(run_id)
         at = kernel.ambient.now()

@@ -109,6 +109,8 @@ class SqliteStore:
         vfs: str | None = None,
     ) -> None:
         absolute = os.path.join(os.getcwd(), os.fspath(path))
+        self.path = absolute
+        """The file."""
         self._file = DatabaseFile(absolute, durability, busy_wait_s, vfs)
         connection = prepare(self._file, schema)
         status = os.stat(absolute)

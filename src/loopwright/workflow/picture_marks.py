@@ -17,6 +17,7 @@ from msgspec import Struct
 from ..core.workflow_check import parse_workflow_spec
 from ..core.workflow_plan import JUDGE
 from ..core.workflow_state import FOR_GOOD, NOT_AGAIN
+from ..model.codec import encode
 from ..model.messages import content_text
 from ..model.records import (
     QuestionAnswered,
@@ -35,6 +36,12 @@ from .picture import PictureNode, clean, judge_key, picture_of
 MarkStatus: TypeAlias = Literal["pending", "running", "waiting", "completed", "failed", "skipped", "cancelled"]
 
 OPEN: Final = ("running", "waiting")
+
+MOST_FAILURES: Final = 10
+"""Failed steps whose words are kept."""
+
+MOST_SAID: Final = 400
+"""Characters that are kept of why a step failed or a run ended."""
 
 _TOOL_ENDS: Final[dict[str, MarkStatus]] = {"finished": "completed", "answered": "completed", "aborted": "cancelled"}
 
@@ -111,7 +118,11 @@ class Mark(Struct, kw_only=True):
     child_id: str | None = None
     """The session that does, or did, the newest work."""
     text: str = ""
-    """What it gave last or why it failed; the beginning, on one line."""
+    """What it gave last, or of one that failed why; the beginning, on one line."""
+    asked: str = ""
+    """Of a question: what was asked last, as the person read it."""
+    text_child_id: str | None = None
+    """The session that gave the text."""
     tolerated: bool = False
     """It failed, and what is around it goes on."""
 
@@ -124,12 +135,16 @@ class Mark(Struct, kw_only=True):
 class _Tally:
     """A leaf, in all iterations."""
 
-    __slots__ = ("ends", "first_at", "mark")
+    __slots__ = ("ends", "failure", "first_at", "last", "mark")
 
     def __init__(self, first_at: float | None) -> None:
         self.first_at = first_at
         self.ends: Counter[MarkStatus] = Counter()
         self.mark = Mark()
+        self.last: tuple[str, str | None] = ("", None)
+        """What it gave last, and the session that did."""
+        self.failure: tuple[str, str | None] | None = None
+        """Why it failed last, and where."""
 
 
 class RunMarks:
@@ -142,12 +157,22 @@ class RunMarks:
         """How the run ended, else "running" or "waiting"; None for one that is not known of."""
         self.started_at: float | None = None
         self.finished_at: float | None = None
+        self.why = ""
+        """Why the run ended as it did, where that is known: of a cancelled one the reason that was given."""
+        self.failures: list[tuple[str, str]] = []
+        """Path and message of steps that failed for good, tolerated ones too: the first `MOST_FAILURES`."""
+        self.failed = 0
+        """How many there are."""
+        self.waits: dict[str, StepWaits] = {}
+        """Steps that wait for a time or a signal, by path."""
         self.inside: dict[str, RunMarks] = {}
         """Runs of sub-workflows, by the key of their step, as far as somebody put them here."""
         self.nodes = {node.key: node for node in self.picture.walk()}
         """All nodes of the picture, by key."""
         self._tallies: dict[str, _Tally] = {}
         self._open: dict[str, MarkStatus] = {}
+        self._working: dict[str, str | None] = {}
+        """The session of each step that is under way, by path."""
         self._asked: dict[str, str] = {}
         self._begun: dict[str, dict[str, int]] = {}
         """Iterations that began, by the name of what iterates and the path up to it."""
@@ -175,16 +200,21 @@ class RunMarks:
                 self._start(record.path, record.attempt, at, record.child_id)
             case StepWaits() if record.path in self._open:
                 self._open[record.path] = "waiting"
+                if record.on != "child":
+                    self.waits[record.path] = record
             case StepWoken() if record.path in self._open:
                 self._open[record.path] = "running"
+                self.waits.pop(record.path, None)
             case QuestionAsked(interaction=asked) if (path := _step(asked.call_id)) in self._open:
                 self._asked[asked.id] = path
                 self._open[path] = "waiting"
+                if (tally := self._tallies.get(self._placed(path))) is not None:
+                    tally.mark.asked = clean(asked.prompt)
             case QuestionAnswered() if (path := self._asked.pop(record.interaction_id, "")) in self._open:
                 self._open[path] = "running"
             case StepFinished():
                 again = record.error_code not in NOT_AGAIN
-                said = record.error_message if record.outcome == "failed" else record.text or str(record.data or "")
+                said = record.error_message if record.outcome == "failed" else record.text or _value_text(record.data)
                 self._end(record.path, record.outcome, at, said or "", again=again)
             case ToolFinished() if (path := _step(record.call_id)) in self._open:
                 outcome = _TOOL_ENDS.get(record.status, "failed")
@@ -197,6 +227,8 @@ class RunMarks:
                 self.status = "running"
             case SendFinished():
                 self.status, self.finished_at = record.outcome, at
+                self.why = clean(record.error_message or "", MOST_SAID)
+                self.waits.clear()
             case SendPaused():
                 self.status = "waiting"
             case RunResumed():
@@ -232,7 +264,7 @@ class RunMarks:
     def _start(self, path: str, attempt: int, at: float | None, child_id: str | None) -> None:
         key = self._placed(path)
         tally = self._tallies.setdefault(key, _Tally(at))
-        self._open[path] = "running"
+        self._open[path], self._working[path] = "running", child_id
         mark = tally.mark
         mark.attempt, mark.child_id, mark.started_at, mark.finished_at = attempt, child_id, at, None
         if self.started_at is None:
@@ -244,23 +276,36 @@ class RunMarks:
         key = self._placed(path)
         tally = self._tallies.setdefault(key, _Tally(at))
         node = self.nodes.get(key)
-        tally.mark.text = clean(text)
+        child_id = self._working.pop(path, None)
+        tally.last = clean(text), child_id
+        if outcome == "failed":
+            tally.failure = tally.last
         if outcome == "failed" and again and node is not None and tally.mark.attempt <= node.plan.retries:
             self._open[path] = "waiting"  # for its next attempt
             return
         self._open.pop(path, None)
+        self.waits.pop(path, None)
+        if outcome == "failed":
+            self._failed(path, text)
         tally.ends[outcome] += 1
         tally.mark.finished_at = at
 
     def _decided(self, path: str, value: object) -> None:
         name = path.rpartition("/")[2].partition("[")[0]
         if isinstance(value, dict):
-            self._broken[name] = clean(str(cast("dict[str, object]", value).get("error", "")))
+            why = str(cast("dict[str, object]", value).get("error", ""))
+            self._broken[name] = clean(why)
+            self._failed(path, why)
         elif isinstance(value, bool):
             if value:
                 self._over.add(name)
         elif isinstance(value, int):
             self._items[name] = self._items.get(name, 0) + value
+
+    def _failed(self, path: str, why: str) -> None:
+        self.failed += 1
+        if len(self.failures) < MOST_FAILURES:
+            self.failures.append((path, clean(why, MOST_SAID)))
 
     def _placed(self, path: str) -> str:
         """The key of the node that a path is a step of; notes the iterations that it is in."""
@@ -288,6 +333,8 @@ class RunMarks:
             if counts[status]:
                 tally.mark.status = status
                 break
+        told = tally.failure if tally.mark.status == "failed" and tally.failure is not None else tally.last
+        tally.mark.text, tally.mark.text_child_id = told
         tally.mark.counts = {status: count for status, count in counts.items() if count}
         tally.mark.tolerated = not self.nodes[key].plan.halts
         return tally.mark
@@ -349,14 +396,22 @@ class RunMarks:
             mark.total = node.plan.count * max(len(begun), 1)
         mark.done = sum(begun.values()) - len(live)
         body = marks[0].status
+        stopped = self.status == "cancelled" and self._stopped(node)
         if mark.total is not None and mark.done >= mark.total:
             known = bool(begun) or key in self._items
-            mark.status = ("failed" if body == "failed" and node.plan.halts else "completed") if known else "pending"
+            over: MarkStatus = "failed" if body == "failed" and node.plan.halts else "completed"
+            mark.status = ("cancelled" if stopped else over) if known else "pending"
         elif live:
             mark.status = "waiting" if "running" not in live.values() else "running"
         elif begun:
-            ended: MarkStatus = "failed" if body == "failed" else "cancelled" if mark.total else "completed"
+            failed = body == "failed" and node.plan.halts and not stopped
+            ended: MarkStatus = "failed" if failed else "cancelled" if mark.total else "completed"
             mark.status = "running" if self.live else ended
+
+    def _stopped(self, node: PictureNode) -> bool:
+        """True when something in it ended because the run was cancelled."""
+        inside = [self._tallies.get(one.key) for one in node.walk() if one.is_leaf]
+        return any(tally is not None and tally.ends["cancelled"] for tally in inside)
 
     def _loop(self, node: PictureNode, mark: Mark, marks: Sequence[Mark]) -> None:
         key = node.plan.name
@@ -384,6 +439,11 @@ class RunMarks:
 def _key(path: str) -> str:
     *around, name = path.split("/")
     return judge_key(around[-1].partition("[")[0]) if name == JUDGE and around else name
+
+
+def _value_text(value: Any) -> str:
+    """A step's value as JSON; "" for none."""
+    return "" if value is None else encode(value).decode()
 
 
 def _step(call_id: str) -> str:

@@ -151,7 +151,7 @@ def test_a_question_is_asked_in_place_and_the_tree_is_drawn(loopwright: CommandL
 
 
 def test_ctrl_c_leaves_a_run_that_is_resumed_where_it_was(crew: CommandLine) -> None:
-    file = written(crew, tool("a"), tool("b", "hold"), tool("c"))
+    file = written(crew, tool("a"), tool("b", "hold"), {"type": "wait", "id": "w", "signal": "go"}, tool("c"))
     with crew.terminal("workflow", "run", file, "--agent-module", "crew:make") as terminal:
         terminal.until("● b")
         until_exists(crew.folder / "held")
@@ -159,11 +159,20 @@ def test_ctrl_c_leaves_a_run_that_is_resumed_where_it_was(crew: CommandLine) -> 
         assert terminal.end() == 130
     assert "go on: loopwright workflow resume run_" in terminal.text.replace("\n", " ")
     assert crew("workflow", "list", "--db", "crew.db", "--json").json[0]["state"] == "interrupted"
+    watched = crew("workflow", "show", "last", "--db", "crew.db", "--watch")
+    assert "flow  interrupted" in watched.out, "nobody would ever move it on"
+    assert "no process runs it any more; go on: loopwright workflow resume run_" in watched.err
     (crew.folder / "go").touch()
+    told = crew("workflow", "signal", "last", "go", '{"a": 1}', "--db", "crew.db")
+    assert (told.code, "signal 'go' is stored" in told.err) == (0, True)
     done = crew.process("workflow", "resume", "last", "--agent-module", "crew:make")
     assert (done.code, done.out) == (0, "seen here\n")
     assert "  > a" not in done.err
     assert "  < c finished: seen here" in done.err
+    nodes = {one["key"]: one for one in crew("workflow", "show", "last", "--db", "crew.db", "--json").json["nodes"]}
+    assert nodes["w"]["text"] == '{"a":1}'
+    late = crew("workflow", "signal", "last", "go", "--db", "crew.db")
+    assert (late.code, "is completed" in late.err) == (2, True)
 
 
 def test_a_run_in_the_background_is_followed_and_ended(crew: CommandLine) -> None:
@@ -174,10 +183,17 @@ def test_a_run_in_the_background_is_followed_and_ended(crew: CommandLine) -> Non
     until_exists(crew.folder / "held")
     with crew.terminal("workflow", "show", run_id, "--db", "crew.db", "--watch") as terminal:
         terminal.until("● b")
-        ended = crew("workflow", "cancel", run_id, "--db", "crew.db")
+        ended = crew("workflow", "cancel", run_id[:-6], "--db", "crew.db", "--reason", "wrong day")
         assert (ended.code, "was asked to stop" in ended.err) == (0, True)
         assert terminal.end() == 0
     assert "◌ b" in terminal.text
+    assert "  cancelled: wrong day\n" in crew("workflow", "show", run_id, "--db", "crew.db").out
+    unknown = crew("workflow", "show", "run_of_nobody_at_all", "--db", "crew.db")
+    assert (unknown.code, "`loopwright workflow list --db crew.db`" in unknown.err) == (2, True)
+    assert (
+        "loopwright workflow resume"
+        in crew("sessions", "resume", run_id, "--answer", "x", "--db", "crew.db", "--model", "echo:").err
+    )
     assert crew("workflow", "list", "--db", "crew.db", "--json").json[0]["state"] == "cancelled"
 
 
@@ -186,6 +202,12 @@ def test_a_failure_is_said_without_driving_the_terminal(crew: CommandLine) -> No
     assert (done.code, done.out) == (1, "")
     assert "step a failed: ValueError: no [31msuch server" in done.err.replace("  ", " ")
     assert "\x1b" not in done.err
+    shown = crew("workflow", "show", "last", "--db", "crew.db")
+    assert "  ✗ a: ValueError: no [31msuch server\n" in shown.out.replace("  server", " server")
+    again = crew("workflow", "resume", "last", "--db", "crew.db")
+    assert (again.code, "the run is failed: step a failed" in again.err) == (1, True), "no model is needed for that"
+    unknown = crew.process("workflow", "run", written(crew, tool("a", "lok")), "--agent-module", "crew:make")
+    assert (unknown.code, 'root.steps[0].tool: unknown tool "lok"' in unknown.err) == (2, True)
 
 
 def test_a_foreach_of_many_items_is_a_few_lines_in_a_pipe(crew: CommandLine) -> None:
