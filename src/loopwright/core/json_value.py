@@ -7,7 +7,8 @@ Read next: `../engine/signals.py`.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 
 def odd_in(value: Any) -> str | None:
@@ -24,10 +25,9 @@ def odd_in(value: Any) -> str | None:
             if not math.isfinite(one):
                 return f"{one!r} is no number of JSON"
         elif isinstance(one, list | tuple):
-            inner: Any = one
-            open_ones.extend(inner)
+            open_ones.extend(cast("Sequence[Any]", one))
         elif isinstance(one, dict):
-            members: Any = one
+            members = cast("dict[Any, Any]", one)
             if any(type(key) is not str for key in members):
                 return "it has a key that is no string"
             open_ones.extend(members.values())

@@ -66,14 +66,12 @@ class SendFacts(Struct):
     """Where its `SendStarted` is."""
     rounds: int = 0
     usage: Usage = NO_USAGE
-    finish_reason: FinishReason = "unknown"
-    """Of the newest reply."""
+    finish_reason: FinishReason = "unknown"  # of the newest reply
     replied: bool = False
     """The newest message is a reply without calls: nothing is left to send to the model."""
     partial: str = ""
     """Text of replies cut at the output limit, to be joined with the next."""
-    continuations: int = 0
-    """Of the current answer."""
+    continuations: int = 0  # of the current answer
     extra_turn: bool = False
     """The newest message asks to continue or correct a reply: bounded by itself, not by the round limit."""
     corrections: int = 0
@@ -128,8 +126,7 @@ class OpenCall(Struct):
     woken: CallWoken | None = None
     """What happened that it waited for; None while it waits, and for a call that never did."""
     result: ToolFinished | None = None
-    path: str = ""
-    """Of a step of a workflow run."""
+    path: str = ""  # of a step of a workflow run
 
     @property
     def waits_for_person(self) -> bool:
@@ -394,6 +391,9 @@ def _paused(state: State, record: SendPaused, at: float) -> None:
         state.facts.send.paused = True
 
 
+def _nothing(state: State, record: ToolAbandoned, at: float) -> None: ...
+
+
 def _unpaused(state: State, record: RunResumed, at: float) -> None:
     if state.active is not None:
         state.active.paused = False
@@ -450,7 +450,7 @@ _STEPS: dict[type, Callable[[State, Any, float], None]] = {
     AttemptFailed: _attempt_failed,
     ToolStarted: _tool_started,
     ToolFinished: _tool_finished,
-    ToolAbandoned: lambda *_: None,
+    ToolAbandoned: _nothing,
     QuestionAsked: _asked,
     QuestionAnswered: _answered,
     SendPaused: _paused,
