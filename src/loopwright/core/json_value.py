@@ -7,7 +7,7 @@ Read next: `../engine/signals.py`.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 
 def odd_in(value: Any) -> str | None:
@@ -15,20 +15,21 @@ def odd_in(value: Any) -> str | None:
 
     JSON are None, booleans, finite numbers, strings, lists, tuples (which come back as lists), and dicts with strings as keys.
     """
-    open_ones = [value]
+    open_ones: list[object] = [value]
     while open_ones:
-        match open_ones.pop():
-            case None | bool() | int() | str():
-                pass
-            case float() as number:
-                if not math.isfinite(number):
-                    return f"{number!r} is no number of JSON"
-            case list() | tuple() as inner:
-                open_ones.extend(inner)
-            case dict() as inner:
-                if any(type(key) is not str for key in inner):
-                    return "it has a key that is no string"
-                open_ones.extend(inner.values())
-            case other:
-                return f"it has a {type(other).__name__} in it"
+        one = open_ones.pop()
+        if one is None or isinstance(one, bool | int | str):
+            continue
+        if isinstance(one, float):
+            if not math.isfinite(one):
+                return f"{one!r} is no number of JSON"
+        elif isinstance(one, list | tuple):
+            open_ones.extend(cast("list[object]", one))
+        elif isinstance(one, dict):
+            members = cast("dict[object, object]", one)
+            if any(type(key) is not str for key in members):
+                return "it has a key that is no string"
+            open_ones.extend(members.values())
+        else:
+            return f"it has a {type(one).__name__} in it"
     return None
