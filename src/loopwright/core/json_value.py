@@ -7,7 +7,6 @@ Read next: `../engine/signals.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, cast
 
 
@@ -16,7 +15,7 @@ def odd_in(value: Any) -> str | None:
 
     JSON are None, booleans, finite numbers, strings, lists, tuples (which come back as lists), and dicts with strings as keys.
     """
-    open_ones: list[Any] = [value]
+    open_ones: list[object] = [value]
     while open_ones:
         one = open_ones.pop()
         if one is None or isinstance(one, bool | int | str):
@@ -25,9 +24,9 @@ def odd_in(value: Any) -> str | None:
             if not math.isfinite(one):
                 return f"{one!r} is no number of JSON"
         elif isinstance(one, list | tuple):
-            open_ones.extend(cast("Sequence[Any]", one))
+            open_ones.extend(cast("list[object]", one))
         elif isinstance(one, dict):
-            members = cast("dict[Any, Any]", one)
+            members = cast("dict[object, object]", one)
             if any(type(key) is not str for key in members):
                 return "it has a key that is no string"
             open_ones.extend(members.values())
