@@ -120,8 +120,9 @@ class RunDrive:
         self._screen.begin(self.run_id)
         await self._tail.look()  # what was before is in the tree, and no news
         self._tail.heard = self._heard
-        for waits in [] if self._tail.marks is None else self._tail.marks.waits.values():
-            self._waits(waits, said=False)
+        if self._tail.marks is not None:
+            for waits in self._tail.marks.waits.values():
+                self._waits(waits, said=False)
         try:
             first = None if order.answer is None else await self._answer(order)
             result = await self._watched(self._through(first))
