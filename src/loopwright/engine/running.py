@@ -46,6 +46,7 @@ class RunContext:
 
     __slots__ = (
         "_attachments",
+        "_path",
         "_specs",
         "allowed",
         "drafted",
@@ -87,6 +88,8 @@ class RunContext:
         """What calls armed and cancelled and is not stored yet."""
         self.narrow()
         self._attachments: Attachments | None = None
+        family = self.state.facts.family
+        self._path: tuple[str, ...] | None = None if family is None or family.spawned is None else family.spawned.agents
 
     def narrow(self) -> None:
         """Takes the tools that the send may use from its facts: a hand-off changes them."""
@@ -157,9 +160,7 @@ class RunContext:
     @property
     def agents(self) -> tuple[str, ...]:
         """Names from the root's agent to this session's."""
-        family = self.state.facts.family
-        spawned = None if family is None else family.spawned
-        return (self.kernel.config.agent_name,) if spawned is None else spawned.agents
+        return self._path or (self.kernel.config.agent_name,)
 
     @property
     def temperature(self) -> float | None:
@@ -171,7 +172,7 @@ class RunContext:
     def emit(self, kind: AgentEventType, *args: object) -> None:
         """Publishes an event of this run."""
         if kind in self.kernel.bus.wanted:
-            self.kernel.emit(self.session_id, kind, *args, round_index=self.round, agents=self.agents)
+            self.kernel.emit(self.session_id, kind, *args, round_index=self.round, agents=self._path)
 
     def note(self, text: str) -> None:
         """Something for the log that changes nothing."""

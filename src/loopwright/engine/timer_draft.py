@@ -38,8 +38,11 @@ class TimerDraft:
 
     async def armed(self) -> list[Timer]:
         """See `TimerBook.armed`."""
+        before = self._run.timer_drafts
         found = {timer.id: timer for timer in await arming.armed_timers(self._run.kernel, self._run.session_id)}
-        for timer_id, timer, _ in [change for draft in self._run.timer_drafts for change in draft.changes]:
+        # What was a draft when the store was asked may be stored since, and not be in what it answered.
+        drafts = [*before, *[draft for draft in self._run.timer_drafts if draft not in before]]
+        for timer_id, timer, _ in [change for draft in drafts for change in draft.changes]:
             if timer is None:
                 found.pop(timer_id, None)
             else:
