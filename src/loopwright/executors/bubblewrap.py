@@ -122,7 +122,9 @@ def _needed(argv: Sequence[str], env: Mapping[str, str], readable: Sequence[str]
         *readable,
     ]
     found = [os.path.abspath(path) for path in given if path]
-    return [path for path in dict.fromkeys(found) if os.path.exists(path)]
+    there = [path for path in dict.fromkeys(found) if os.path.exists(path)]
+    # What lies in another of them comes with it; a link there cannot be mounted over.
+    return [path for path in there if not any(_is_below(path, other) for other in there if other != path)]
 
 
 def _is_below(path: str, folder: str) -> bool:
