@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
 import pytest
 from tests.contract.executors.conftest import Shop
 from tests.contract.executors.processes import ROOT
-from tests.waiting import until
+from tests.waiting import next_turn, until
 
 
 @pytest.mark.kill
@@ -26,8 +27,10 @@ async def test_a_killed_host_leaves_no_process_and_an_interrupted_session(shop: 
         host.kill()
         host.wait()
     await until(lambda: not shop.processes(), within_s=8.0)
-    head = (await shop.loop.store.lookup(ref.session_id)).head
-    assert (head.status, head.expires_in_s) == ("running", 0)
+    async with asyncio.timeout(1.5):  # sooner than the lease ends: the kernel may still be taking the process down
+        while (head := (await shop.loop.store.lookup(ref.session_id)).head).expires_in_s:
+            await next_turn(0.005)
+    assert head.status == "running"
 
 
 @pytest.mark.kill
