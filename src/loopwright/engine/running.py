@@ -60,6 +60,7 @@ class RunContext:
         "session_id",
         "spawning",
         "timer_drafts",
+        "timers_settled",
         "token",
         "tools",
     )
@@ -86,6 +87,8 @@ class RunContext:
         """Children that calls are making right now."""
         self.timer_drafts: tuple[TimerDraft, ...] = ()
         """What calls armed and cancelled and is not stored yet."""
+        self.timers_settled = 0
+        """How many of them were stored or dropped so far."""
         self.narrow()
         self._attachments: Attachments | None = None
         family = self.state.facts.family

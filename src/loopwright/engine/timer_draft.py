@@ -38,11 +38,13 @@ class TimerDraft:
 
     async def armed(self) -> list[Timer]:
         """See `TimerBook.armed`."""
-        before = self._run.timer_drafts
-        found = {timer.id: timer for timer in await arming.armed_timers(self._run.kernel, self._run.session_id)}
-        # What was a draft when the store was asked may be stored since, and not be in what it answered.
-        drafts = [*before, *[draft for draft in self._run.timer_drafts if draft not in before]]
-        for timer_id, timer, _ in [change for draft in drafts for change in draft.changes]:
+        run, settled = self._run, -1
+        found: dict[str, Timer] = {}
+        # What another call stored while the store was asked may be missing in the answer, and is a draft no longer.
+        while settled != run.timers_settled:
+            settled = run.timers_settled
+            found = {timer.id: timer for timer in await arming.armed_timers(run.kernel, run.session_id)}
+        for timer_id, timer, _ in [change for draft in run.timer_drafts for change in draft.changes]:
             if timer is None:
                 found.pop(timer_id, None)
             else:
@@ -72,6 +74,7 @@ class TimerDraft:
         """It is stored, or will never be."""
         self._is_over = True
         self._run.timer_drafts = tuple([draft for draft in self._run.timer_drafts if draft is not self])
+        self._run.timers_settled += 1
 
     def announce(self) -> None:
         """It was stored: whoever fires timers learns of those that are armed."""
