@@ -7,7 +7,7 @@ Loaded with the first question. Read next: `engine/call_waits.py`, `engine/answe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 from ..late import Late
 from ..model.codec import encode
@@ -89,6 +89,17 @@ def answer_problem(question: Interaction, value: Any, validate: Validate) -> str
     return None
 
 
+def size_problem(value: Any) -> str | None:
+    """Why an answer is too large to go back to a handler: its record must hold it whole."""
+    if isinstance(value, str):
+        return None if len(value) <= MAX_ANSWER else f"$: {len(value):,} characters; at most {MAX_ANSWER:,}"
+    try:
+        size = len(encode(value))
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return None if size <= MAX_ANSWER else f"$: {size:,} bytes as JSON; at most {MAX_ANSWER:,}"
+
+
 def _elicited_problem(question: Interaction, value: Any, validate: Validate) -> str | None:
     if not isinstance(value, Mapping):
         return '$: it must be an object with "action", one of accept, decline and cancel, and with accept "content"'
@@ -134,10 +145,10 @@ def form_problems(schema: Any) -> list[str]:
         found.append(f"$.properties: {len(named)} fields; a form has at most {MAX_FIELDS}")
     for name, field in list(named.items())[:MAX_FIELDS]:
         found += _field_problems(f"$.properties.{name}", field)
-    required = form.get("required", [])
-    if not isinstance(required, list):
+    required: Any = form.get("required", [])
+    if not _is_list(required):
         return [*found, "$.required: it must be a list of field names"]
-    missing = [str(name) for name in cast("list[Any]", required) if name not in named]
+    missing = [str(name) for name in required if not isinstance(name, str) or name not in named]
     return found if not missing else [*found, f"$.required: no such field: {', '.join(missing)}"]
 
 
@@ -146,14 +157,18 @@ def _field_problems(path: str, field: Any) -> list[str]:
         return [f"{path}: it must be an object with a type"]
     given = cast("Mapping[str, Any]", field)
     found = [f"{path}: unknown keyword {word!r}" for word in sorted(set(given) - _FIELD_WORDS)]
-    enum = given.get("enum")
-    if enum is not None and (not isinstance(enum, list) or not enum):
+    enum: Any = given.get("enum")
+    if enum is not None and (not _is_list(enum) or not enum):
         found.append(f"{path}.enum: list the choices")
-    elif enum is not None and len(cast("list[Any]", enum)) > MAX_OPTIONS:
+    elif enum is not None and len(enum) > MAX_OPTIONS:
         found.append(f"{path}.enum: at most {MAX_OPTIONS} choices")
     if given.get("type", None if enum is None else "string") not in FIELD_TYPES:
         found.append(f"{path}.type: one of {', '.join(FIELD_TYPES)}; a form is flat")
     return found
+
+
+def _is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def as_form(schema: Mapping[str, Any]) -> dict[str, Any]:

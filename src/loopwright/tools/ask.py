@@ -61,4 +61,6 @@ def _form(schema: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _usable(options: list[str] | None) -> bool:
-    return bool(options) and all(option.strip() for option in options) and len(set(options)) == len(options)
+    if not options or not all(option.strip() for option in options):
+        return False
+    return len(set(options)) == len(options)
