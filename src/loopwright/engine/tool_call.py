@@ -36,7 +36,7 @@ from ..ports.tool import (
 )
 from ..ports.transaction_work import OnCommit
 from ..prompts import prompt
-from .handler_context import CallMustWait, HandlerContext, Left
+from .handler_context import CallMustAsk, CallMustWait, HandlerContext, Left, leaving_in
 from .leaving import LEAVING, refused
 from .outputs import kept_data, within_limit
 from .running import RunContext
@@ -204,8 +204,10 @@ class ToolRun:
                 return await in_thread(lambda: handler(self.arguments, context))
             value = handler(self.arguments, context)
             return await value if inspect.isawaitable(value) else value
-        except CallMustWait as waiting:
+        except (CallMustWait, CallMustAsk) as waiting:
             return waiting
+        except BaseExceptionGroup as several:
+            return leaving_in(several)
         except LEAVING as leaving:
             raise refused(leaving, "the handler", task) from leaving
 
@@ -223,6 +225,8 @@ class ToolRun:
             return await call_waits.wait_for(self, value, bool(works or written or timed))
         if isinstance(value, CallMustWait):
             return await call_waits.wait(self, value.waits)
+        if isinstance(value, CallMustAsk):
+            return await call_waits.ask_for_handler(self, value.needed)
         status: ResultStatus = "finished"
         data: Any = None
         if isinstance(value, ToolHandlerResult):
