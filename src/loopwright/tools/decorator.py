@@ -39,10 +39,14 @@ class FunctionHandler:
 
     def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Raises `ToolValidationError` when the arguments are not what the annotations say; else what the function does."""
-        values = convert_arguments(self._parameters.types, arguments, self._tool_name)
+        values = self.converted(arguments)
         if self._parameters.context is not None:
             values[self._parameters.context] = context
         return self.function(**values)
+
+    def converted(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as the function gets them. Raises `ToolValidationError` when the annotations say something else."""
+        return convert_arguments(self._parameters.types, arguments, self._tool_name)
 
 
 @overload
