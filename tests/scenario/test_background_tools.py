@@ -137,7 +137,7 @@ async def test_a_step_of_a_workflow_waits_for_a_background_tool_as_for_any_other
     double = report("here it is")
     loop = stage.loop(tools=[double.tool])
     result = await loop.workflows.run({"name": "w", "root": {"type": "tool", "id": "r", "tool": "report"}})
-    assert (result.status, result.output) == ("completed", "here it is")
+    assert (result.status, result.final_text) == ("completed", "here it is")
 
 
 async def test_a_tool_of_a_sends_own_registry_is_waited_for_since_nobody_else_has_it(stage: Stage) -> None:

@@ -129,7 +129,7 @@ async def test_a_handler_that_fails_is_called_again_under_the_same_key_after_gro
     assert result.status == "completed"
     double.assert_done()
     assert len(double.keys) == 1
-    told = [event.data for event in listener.events if event.type == "tool_attempt_failed"]
+    told: list[Any] = [event.data for event in listener.events if event.type == "tool_attempt_failed"]
     assert [(one.attempt, one.max_attempts, one.error, one.next_sleep_s) for one in told] == [
         (1, 3, "OSError: reset", 2.0),
         (2, 3, "OSError: again", 4.0),

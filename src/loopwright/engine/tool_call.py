@@ -34,6 +34,7 @@ from ..ports.tool import (
     ToolHandlerResult,
     WaitNeeded,
 )
+from ..ports.tools_sought import ToolsSought
 from ..ports.transaction_work import OnCommit
 from ..prompts import prompt
 from .handler_context import CallMustWait, HandlerContext, Left
@@ -45,11 +46,12 @@ from .threads import in_thread
 
 if TYPE_CHECKING:
     from ..core import unseen
-    from . import background_calls, call_waits, session_lists, tool_attempts, tool_slots, uncertain
+    from . import background_calls, call_waits, found_tools, session_lists, tool_attempts, tool_slots, uncertain
     from .children import CallChildren
 else:
     background_calls = Late("loopwright.engine.background_calls")
     call_waits = Late("loopwright.engine.call_waits")
+    found_tools = Late("loopwright.engine.found_tools")
     session_lists = Late("loopwright.engine.session_lists")
     tool_attempts = Late("loopwright.engine.tool_attempts")
     tool_slots = Late("loopwright.engine.tool_slots")
@@ -114,7 +116,10 @@ class ToolRun:
 
     def _problem(self) -> str | None:
         problem = self.run_context.tools.problems(self.name, self.arguments)
-        return None if problem is None else str(ToolValidationError(self.name, problem))
+        if problem is None:
+            return None
+        told = str(ToolValidationError(self.name, problem))
+        return found_tools.with_definition(told, self.tool) if self.tool is not None and self.tool.deferred else told
 
     async def _allowed(self) -> bool:
         """Asks the hooks; True when the handler may run. Also on resume: a hook sees every run of a tool."""
@@ -239,6 +244,8 @@ class ToolRun:
             return await call_waits.wait_for(self, value, bool(works or written or timed))
         if isinstance(value, CallMustWait):
             return await call_waits.wait(self, value.waits)
+        if isinstance(value, ToolsSought):
+            return await found_tools.answer(self, value)
         status: ResultStatus = "finished"
         data: Any = None
         if isinstance(value, ToolHandlerResult):
