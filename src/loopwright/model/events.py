@@ -152,6 +152,18 @@ class ToolCallFailed(Struct, frozen=True, tag="tool_call_failed"):
     output: str
 
 
+class ToolAttemptFailed(Struct, frozen=True, tag="tool_attempt_failed"):
+    """A handler failed and is called again, under the same key."""
+
+    tool_call_id: str
+    name: str
+    attempt: int
+    """From 1."""
+    max_attempts: int
+    error: str
+    next_sleep_s: float
+
+
 class LoopCancelled(Struct, frozen=True, tag="loop_cancelled"):
     """The run was stopped."""
 
@@ -349,6 +361,7 @@ EventData: TypeAlias = (
     | ToolCallStarted
     | ToolCallCompleted
     | ToolCallFailed
+    | ToolAttemptFailed
     | LoopCancelled
     | PromptPrefix
     | UsageUpdated
