@@ -71,11 +71,8 @@ class PermissionRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __str__(self) -> str:
         """The rule in one line, as questions, records and denials name it."""
-        words = [self.decision, " or ".join(self.tool)]
-        for name in ("path", "command", "host", "effect"):
-            if patterns := getattr(self, name):
-                words.append(f"{name} {' or '.join(patterns)}")
-        return words[0] + " " + ", ".join(words[1:])
+        limits = [f"{name} {' or '.join(given)}" for name in _LISTS[1:] if (given := getattr(self, name))]
+        return f"{self.decision} " + ", ".join([" or ".join(self.tool), *limits])
 
 
 _LISTS: Final = ("tool", "path", "command", "host", "effect")
@@ -83,10 +80,8 @@ _LISTS: Final = ("tool", "path", "command", "host", "effect")
 
 def rule_problems(given: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(field, what is wrong) for everything that keeps these values from being a rule; values may be of any type."""
-    problems: list[tuple[str, str]] = []
-    for name in given:
-        if name not in PermissionRule.__struct_fields__:
-            problems.append((name, f"unknown key; known are {', '.join(PermissionRule.__struct_fields__)}"))
+    known = PermissionRule.__struct_fields__
+    problems = [(name, f"unknown key; known are {', '.join(known)}") for name in given if name not in known]
     decision = given.get("decision")
     if decision not in DECISIONS:
         problems.append(("decision", f"must be one of {', '.join(DECISIONS)}, not {_shown(decision)}"))
@@ -126,6 +121,8 @@ def _pattern_problem(name: str, one: object) -> str | None:
         return f"{_shown(one)} is no name of a tool: letters, digits, _ and -, with * and ? for others"
     if name == "command" and (found := _NO_COMMAND.search(one)) is not None:
         return f"{_shown(one)} must be the words of one simple command; {_shown(found.group())} cannot stand in it"
+    if name == "host" and not one.isascii():
+        return f"{_shown(one)} must be written as it goes over the wire, such as xn--strae-oqa.example"
     if name == "host" and (_HOST.match(one) is None or _port_of(one) > 65_535):
         return f"{_shown(one)} is no host: write example.com, *.example.com, example.com:8443 or [::1]"
     if name == "path" and any(ord(char) < 32 for char in one):
@@ -164,7 +161,7 @@ class PermissionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name in ("rules", "granted"):
             given = getattr(self, name)
             if isinstance(given, Iterable):
-                msgspec.structs.force_setattr(self, name, tuple(cast("Iterable[Any]", given)))
+                msgspec.structs.force_setattr(self, name, tuple(given))
             if not all(isinstance(one, PermissionRule) for one in getattr(self, name)):
                 problems.append(f"{name} must be PermissionRule values")
             elif len(getattr(self, name)) > MAX_RULES:
