@@ -171,8 +171,8 @@ class _Reader:
         self._words: list[str] = []
         self._word: list[str] = []
         self._in_word = False
-        self._quoted = False
-        """Part of the word under way is quoted."""
+        self._quoted: int | None = None
+        """Where in the word under way the first quoted part begins, in pieces of it."""
         self._open = False
         self._plain = True
         self._open_words = False
@@ -235,13 +235,18 @@ class _Reader:
         self._at = found.end()
         self._open, self._plain = True, False
 
+    def _quote(self) -> None:
+        self._in_word = True
+        if self._quoted is None:
+            self._quoted = len(self._word)
+
     def _take(self, char: str) -> None:
         self._in_word = True
         self._word.append(char)
 
     def _single_quoted(self) -> None:
         end = self._text.find("'", self._at)
-        self._in_word = self._quoted = True
+        self._quote()
         if end < 0:
             self.doubt("a quotation is not closed")
             end = len(self._text)
@@ -252,7 +257,7 @@ class _Reader:
 
     def _double_quoted(self) -> None:
         text = self._text
-        self._in_word = self._quoted = True
+        self._quote()
         while self._at < len(text):
             char = text[self._at]
             self._at += 1
@@ -280,7 +285,7 @@ class _Reader:
         char = self._text[self._at]
         self._at += 1
         if char != "\n":  # a backslash before the end of a line joins it with the next
-            self._quoted = True
+            self._quote()
             self._take(char)
 
     def _separator(self, char: str) -> None:
@@ -293,7 +298,7 @@ class _Reader:
         return self._end_command()
 
     def _redirection(self, char: str, *, both: bool = False) -> None:
-        if self._in_word and not self._quoted and "".join(self._word).isdecimal():
+        if self._in_word and self._quoted is None and "".join(self._word).isdecimal():
             self._word, self._in_word = [], False  # the number of a descriptor
         self._end_word()
         operator = "&" + char if both else char
@@ -309,15 +314,16 @@ class _Reader:
     def _end_word(self) -> None:
         if not self._in_word:
             return
-        word, quoted = "".join(self._word), self._quoted
+        word, quoted = "".join(self._word), self._quoted is not None
+        name = "".join(self._word[: self._quoted])  # as far as the shell takes signs in it for signs
         operator, is_open = self._redirects, self._open
-        self._word, self._in_word, self._quoted, self._open, self._redirects = [], False, False, False, ""
+        self._word, self._in_word, self._quoted, self._open, self._redirects = [], False, None, False, ""
         if operator:
             to_descriptor = operator in (">&", "<&") and (word == "-" or word.isdecimal())
             harmless = to_descriptor or (operator in (">", ">>", "&>", ">|", "<") and word in _PLAIN_TARGETS)
             self._plain = self._plain and harmless
             return
-        if not self._words and _ASSIGNMENT.match(word):
+        if not self._words and _ASSIGNMENT.match(name):
             self._plain = False
             return
         if not self._words and ((word in _RESERVED and not quoted) or is_open):

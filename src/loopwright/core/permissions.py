@@ -356,8 +356,8 @@ def _pattern_for(thing: Thing) -> str | None:
         folder, _, name = thing.path.rpartition("/")
         if any(char in thing.path for char in "*?") or thing.path.startswith(("..", "~/", "@home/")):
             return None
-        if thing.path.startswith("/") and not folder:
-            return None
+        if thing.path.startswith("/"):
+            return thing.path  # outside of the workspace: that one alone
         return f"{folder}/**" if folder else f"./{name}"
     if thing.target is not None:
         host = f"[{thing.target.host}]" if ":" in thing.target.host else thing.target.host
