@@ -69,7 +69,9 @@ def _instead(found: re.Match[str], text: str) -> str:
 
 def _said(run: str) -> str:
     """What the run spells: as tags, or as bytes by selectors of variants, the two ways of writing in invisible ink."""
-    tags = "".join([chr(ord(c) - 0xE0000) for piece in _TAG_RUN.findall(run) for c in piece if 0x20 <= ord(c) - 0xE0000 < 0x7F])
+    tags = "".join(
+        [chr(ord(c) - 0xE0000) for piece in _TAG_RUN.findall(run) for c in piece if 0x20 <= ord(c) - 0xE0000 < 0x7F]
+    )
     selectors = [c for c in run if "\ufe00" <= c <= "\ufe0f" or "\U000e0100" <= c <= "\U000e01ef"]
     if len(selectors) < 3:
         return tags

@@ -70,7 +70,8 @@ class SecretFinder:
             spans = self.spans(text)
             if not spans:
                 break
-            out, at = [], 0
+            out: list[str] = []
+            at = 0
             for start, end, name in spans:
                 out += (text[at:start], self.mark(name))
                 found[name or "secret"] = None
@@ -141,7 +142,9 @@ class SecretFinder:
         for opening, closing in _MARKS:
             if not any(opening in form or closing in form or form in "redacted:" for form in self._forms):
                 return opening, closing
-        raise ConfigError("no mark can be told from these secrets: together they hold all of its brackets, or one is a part of its word")
+        raise ConfigError(
+            "no mark can be told from these secrets: together they hold all of its brackets, or one is a part of its word"
+        )
 
     def _label(self, name: str) -> str:
         label = "".join([c for c in name if c.isascii() and (c.isalnum() or c in "_-.")])[:60]

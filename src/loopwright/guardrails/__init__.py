@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..model.guardrail_errors import GuardrailBlockedError
+    from ..model.call_errors import GuardrailBlockedError
     from .guarding import Guardrails, install_guardrails
     from .injection import InjectionMarking
     from .plain_checks import PatternBlock, SizeLimit
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Checked": ".verdicts",
     "Guardrail": ".verdicts",
-    "GuardrailBlockedError": "..model.guardrail_errors",
+    "GuardrailBlockedError": "..model.call_errors",
     "Guardrails": ".guarding",
     "InjectionMarking": ".injection",
     "PatternBlock": ".plain_checks",

@@ -85,9 +85,7 @@ class GuardrailChain:
                 notes.append(f"{guardrail.name}: {verdict.said}")
         return Passed(checked.text, checked.value, tuple(notes), last)
 
-    async def ask_parts(
-        self, about: Checked, content: Content, decisions: list[tuple[Any, ...]]
-    ) -> Asked | Blocked:
+    async def ask_parts(self, about: Checked, content: Content, decisions: list[tuple[Any, ...]]) -> Asked | Blocked:
         """The same for each text of content: its text parts, the bytes of files that are text, names and addresses."""
         if isinstance(content, str):
             passed = await self.ask(replace(about, text=content), decisions)
@@ -113,7 +111,7 @@ async def _verdict(guardrail: Guardrail, checked: Checked) -> Verdict | None:
     else:
         said = guardrail.check(checked)
     verdict = await said if inspect.isawaitable(said) else said
-    if verdict is not None and not isinstance(verdict, Verdict):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if verdict is not None and not isinstance(verdict, Verdict):
         raise TypeError(f"check() must return a Verdict or None, not {type(verdict).__name__}")
     return verdict
 

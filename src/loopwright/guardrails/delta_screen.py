@@ -109,7 +109,7 @@ class DeltaScreen:
             del self._texts[next(iter(self._texts))]
         self._texts[key] = (held, event)
         out = held.put(text)
-        first = isinstance(data, ToolArgumentsDelta) and bool(data.id or data.name)
+        first = isinstance(data, ToolArgumentsDelta) and bool(data.tool_call_id or data.name)
         return [_with_delta(event, out)] if out or first else []
 
     def _ended(self, event: AgentEvent, ended: LLMCallCompleted) -> list[AgentEvent]:
@@ -125,7 +125,7 @@ class DeltaScreen:
 def _with_delta(event: AgentEvent, text: str, *, later: bool = False) -> AgentEvent:
     data = event.data
     if isinstance(data, ToolArgumentsDelta):
-        named = replace(data, id="", name="") if later else data
+        named = replace(data, tool_call_id="", name="") if later else data
         return replace(event, data=replace(named, arguments=text))
     assert isinstance(data, StreamDelta | StreamThinkDelta)
     return replace(event, data=replace(data, text=text))

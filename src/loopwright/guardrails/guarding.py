@@ -12,9 +12,9 @@ from typing import Any, Protocol, cast
 from msgspec import json
 from msgspec.structs import replace
 
+from ..model.call_errors import GuardrailBlockedError
 from ..model.errors import ConfigError
-from ..model.guardrail_errors import GuardrailBlockedError
-from ..model.messages import Content, TextPart, ToolCall, content_text
+from ..model.messages import Content, TextPart, ToolCall, UserMessage, content_text
 from ..ports.hook import (
     HookContext,
     LLMAfterContext,
@@ -94,16 +94,19 @@ class Guardrails:
             events.screen_with(screen.screened, screen.NEEDS)
 
     async def _input(self, context: MessageContext) -> None:
+        message = context.message
+        if not isinstance(message, UserMessage):  # the engine would go on with the one that nobody checked
+            raise TypeError(f"a hook replaced the message by one of type {type(message).__name__}")
         about = Checked(stage=Stage.INPUT, text="", session_id=context.session_id)
-        asked = await self._checked(context, about, context.message.content)
+        asked = await self._checked(context, about, message.content)
         if isinstance(asked, Blocked):
             if context.source != "inbox":
                 raise GuardrailBlockedError(asked.guardrail, "message.append", context.session_id, asked.reason)
             # It was accepted long ago, and whoever wrote it is gone: the model learns that something is missing.
             asked = Asked(f"[A message was withheld by guardrail {asked.guardrail!r}: {asked.reason}]")
         content = _with_notes(asked.content, asked.notes)
-        if content is not context.message.content:
-            context.message = replace(context.message, content=content)
+        if content is not message.content:
+            context.message = replace(message, content=content)
 
     async def _output(self, context: LLMAfterContext) -> None:
         response = context.response
@@ -155,7 +158,8 @@ class Guardrails:
             call_id=context.tool_call.id,
         )
         passed = await self._asked(context, about)
-        if not isinstance(passed, Blocked) and not isinstance(passed.value, dict):
+        value: object = None if isinstance(passed, Blocked) else passed.value
+        if not isinstance(passed, Blocked) and not isinstance(value, dict):
             passed = Blocked(passed.last, "it made arguments that are no object")
         if isinstance(passed, Blocked):
             context.question = None  # nobody is asked about what will not run

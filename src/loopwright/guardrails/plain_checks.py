@@ -38,7 +38,9 @@ class SizeLimit:
             Stage.RECALLED: recalled,
         }
         self._limits: Mapping[Stage, int] = {stage: limit for stage, limit in given.items() if limit is not None}
-        wrong = [f"SizeLimit({stage}={limit}): must be at least 1" for stage, limit in self._limits.items() if limit < 1]
+        wrong = [
+            f"SizeLimit({stage}={limit}): must be at least 1" for stage, limit in self._limits.items() if limit < 1
+        ]
         if wrong:
             raise ConfigError(wrong)
         self.stages = frozenset(self._limits)
@@ -102,7 +104,7 @@ def _texts_in(value: object) -> list[str]:
         if isinstance(one, str):
             texts.append(one)
         elif isinstance(one, Mapping):
-            todo += [*one.keys(), *one.values()]  # pyright: ignore[reportUnknownArgumentType]
+            todo += [*one.keys(), *one.values()]
         elif isinstance(one, list | tuple):
-            todo += one  # pyright: ignore[reportUnknownArgumentType]
+            todo += one
     return texts

@@ -7,7 +7,7 @@ Read next: `../core/secret_forms.py`, `delta_screen.py` for streamed text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ..core.secret_forms import SHORTEST, SecretFinder, rewritten
 from ..core.secret_patterns import is_secret
@@ -39,7 +39,11 @@ class SecretRedaction:
         names: bool = True,
         arguments: Literal["block", "rewrite", "allow"] = "block",
     ) -> None:
-        known = values if isinstance(values, Mapping) else {f"secret{i}": v for i, v in enumerate(values, 1)}
+        known: Mapping[str, str]
+        if isinstance(values, Mapping):
+            known = cast("Mapping[str, str]", values)
+        else:
+            known = {f"secret{place}": value for place, value in enumerate(values, 1)}
         self.finder = SecretFinder(known, shapes=shapes, names=names)
         self._names = names
         self._arguments = arguments
@@ -64,6 +68,8 @@ class SecretRedaction:
         """Rewrites a text with secrets; see the class for arguments."""
         if checked.stage is Stage.ARGUMENTS:
             return self._of_call(checked)
+        if checked.place == "arguments" and self._arguments == "allow":
+            return None
         if checked.structured:
             return self._of_value(checked.value)
         text, found = self.finder.redacted(checked.text)
@@ -76,9 +82,13 @@ class SecretRedaction:
         if self._arguments == "rewrite":
             return verdict
         if verdict is not None:
-            return block(f"the arguments hold a secret ({verdict.said}); name the variable or file that holds it instead")
+            return block(
+                f"the arguments hold a secret ({verdict.said}); name the variable or file that holds it instead"
+            )
         if self.finder.has_mark(checked.text):
-            return block("the arguments hold a mark in place of a secret; name the variable or file that holds the secret instead")
+            return block(
+                "the arguments hold a mark in place of a secret; name the variable or file that holds the secret instead"
+            )
         return None
 
     def _of_value(self, value: Any) -> Verdict | None:

@@ -111,6 +111,6 @@ class Guardrail(Protocol):
         """Where it is asked."""
         ...
 
-    def check(self, checked: Checked) -> Verdict | None | Awaitable[Verdict | None]:
+    def check(self, checked: Checked) -> Verdict | Awaitable[Verdict | None] | None:
         """What is to happen; None allows."""
         ...
