@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ..model import events
     from ..ports.executor import Executor
     from ..ports.fold import FoldStrategy
+    from ..ports.hook import HookContext
+    from ..ports.hook_points import HookPoint
     from ..ports.prices import Prices
     from ..ports.store_admin import SessionStore
     from ..ports.token_counter import TokenCounter
@@ -90,6 +92,15 @@ class Kernel(Struct, kw_only=True):
     """True once the loop is being closed: nothing beside the runs is begun any more."""
     events: int = 0
     """Events made so far: the `seq` of the newest one."""
+
+    async def hooked(self, point: HookPoint, context: HookContext) -> None:
+        """Calls the hooks of a point and tells observers what guardrails among them decided. Raises `HookFailedError`."""
+        try:
+            await self.hooks.run(point, context)
+        finally:
+            for decision in context.decisions:
+                kind = AgentEventType.GUARDRAIL_DECIDED
+                self.emit(context.session_id, kind, *decision, round_index=context.round_index)
 
     def emit(
         self,

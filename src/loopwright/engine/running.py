@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ..config import AgentLoopConfig
 from ..core.state import SendFacts, State
@@ -227,16 +227,18 @@ async def said(kernel: Kernel, state: State, items: Sequence[InboxItem]) -> list
         if item.kind in ("wake", "signal"):
             records += wakes.heard(state, item)
             continue
-        message = await before_append(kernel, session_id, decode(item.body, UserMessage))
+        message = await before_append(kernel, session_id, decode(item.body, UserMessage), "inbox")
         records.append(UserMessageAdded(message, "inbox", (item.item_id,)))
     return records
 
 
-async def before_append(kernel: Kernel, session_id: str, message: UserMessage) -> UserMessage:
+async def before_append(
+    kernel: Kernel, session_id: str, message: UserMessage, source: Literal["send", "inbox"] = "send"
+) -> UserMessage:
     """The message as it is stored: after the hooks that see user messages before that, `without_bytes`."""
     if kernel.hooks.in_use and kernel.hooks.has(hook.HookPoint.MESSAGE_APPEND):
-        context = hook.MessageContext(session_id=session_id, message=message)
-        await kernel.hooks.run(hook.HookPoint.MESSAGE_APPEND, context)
+        context = hook.MessageContext(session_id=session_id, message=message, source=source)
+        await kernel.hooked(hook.HookPoint.MESSAGE_APPEND, context)
         message = context.message if isinstance(context.message, UserMessage) else message
     return await without_bytes(kernel, session_id, message)
 

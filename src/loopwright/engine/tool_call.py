@@ -40,6 +40,7 @@ from ..prompts import prompt
 from .handler_context import CallMustAsk, CallMustWait, HandlerContext, Left, leaving_in
 from .leaving import LEAVING, refused
 from .outputs import kept_data, within_limit
+from .result_hooks import after_hooks, is_failed
 from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
@@ -136,7 +137,7 @@ class ToolRun:
             answer=call.answer,
             answered=call.answered,
         )
-        await run.kernel.hooks.run(HookPoint.TOOL_BEFORE, context)
+        await run.kernel.hooked(HookPoint.TOOL_BEFORE, context)
         if context.question is not None and not call.answered:
             await call_waits.ask(
                 self, InputNeeded(context.question, "approval", context.options, None, {"arguments": context.arguments})
@@ -330,7 +331,6 @@ class ToolRun:
         """
         content = as_content(content)  # hooks and handlers may hand in anything
         run = self.run_context
-        failed = status not in ("finished", "answered")
         if run.kernel.hooks.has(HookPoint.TOOL_AFTER):
             context = ToolAfterContext(
                 session_id=run.session_id,
@@ -339,16 +339,13 @@ class ToolRun:
                 tool_name=self.name,
                 arguments=self.arguments,
                 output=content_text(content),
-                failed=failed,
+                failed=is_failed(status),
+                content=content,
+                data=data,
+                source=None if self.tool is None else self.tool.source,
             )
-            before = context.output
-            await run.kernel.hooks.run(HookPoint.TOOL_AFTER, context)
-            if context.output != before:
-                content = as_content(context.output)
-            if context.failed != failed:
-                failed = context.failed
-                status = "failed" if failed else "finished"
-            self.broke = context.directive is HookDirective.BREAK
+            hooked = await after_hooks(run.kernel, context, status)
+            status, content, data, self.broke = hooked.status, hooked.content, hooked.data, hooked.broke
         content, artifact_id = await within_limit(run.kernel, run.state, content, self.tool)
         finished = ToolFinished(
             self.call.call.id,
@@ -371,6 +368,7 @@ class ToolRun:
             self.spawned.forget()
         text = content_text(content)
         duration = run.kernel.ambient.monotonic() - self.began
+        failed = is_failed(status)
         if failed:
             run.emit(AgentEventType.TOOL_CALL_FAILED, self.call.call.id, self.name, text)
         run.emit(

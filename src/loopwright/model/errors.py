@@ -65,6 +65,7 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     ├── RunError                         what ended a run
     │   ├── CancellationRequested        cancelled
     │   ├── HookFailedError              hook.failed
+    │   │   └── GuardrailBlockedError    guardrail.blocked   (calls)
     │   ├── StructuredOutputError        output.invalid
     │   ├── PoisonedError                session.poisoned
     │   ├── CompactionFailed             compaction.failed   (calls)

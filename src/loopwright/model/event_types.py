@@ -48,4 +48,5 @@ class AgentEventType(StrEnum):
     TIMER_FIRED = "timer_fired"
     TIMER_UNSERVED = "timer_unserved"
     WORKFLOW_STEP = "workflow_step"
+    GUARDRAIL_DECIDED = "guardrail_decided"
     AGENT_ERROR = "agent_error"

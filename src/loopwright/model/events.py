@@ -337,6 +337,19 @@ class WorkflowStep(Struct, frozen=True, tag="workflow_step"):
     error_message: str | None = None
 
 
+class GuardrailDecided(Struct, frozen=True, tag="guardrail_decided"):
+    """A guardrail blocked, rewrote or noted something."""
+
+    guardrail: str
+    stage: str
+    """"input" | "output" | "arguments" | "result" | "recalled"."""
+    action: str
+    """"block" | "rewrite" | "annotate"."""
+    reason: str
+    tool_name: str | None = None
+    call_id: str | None = None
+
+
 class AgentError(Struct, frozen=True, tag="agent_error"):
     """The send ends as failed."""
 
@@ -381,6 +394,7 @@ EventData: TypeAlias = (
     | TimerFired
     | TimerUnserved
     | WorkflowStep
+    | GuardrailDecided
     | AgentError
 )
 """The payload of an event, one class a kind."""
