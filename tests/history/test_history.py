@@ -20,6 +20,7 @@ from loopwright.core.window import window
 from loopwright.engine.journal import load_state, resumed_state
 from loopwright.model.codec import CURRENT_FORMAT, decode_record, encode_record, format_of
 from loopwright.model.context_records import ContextRecord
+from loopwright.model.control_records import ControlRecord
 from loopwright.model.errors import StructuredOutputError
 from loopwright.model.family_records import FamilyRecord
 from loopwright.model.records import ChainLinked, SessionRecord, StateCheckpointed
@@ -70,7 +71,7 @@ def test_an_old_checkpoint_holds_the_facts_of_its_fold(path: Path) -> None:
 
 def test_there_is_a_journal_of_every_format_and_the_newest_hold_every_kind() -> None:
     assert [p.stem for p in FILES if p not in RUNS] == [f"format_{n}" for n in range(1, CURRENT_FORMAT + 1)]
-    unions = (SessionRecord, ContextRecord, FamilyRecord)
+    unions = (SessionRecord, ContextRecord, FamilyRecord, ControlRecord)
     assert {row.kind for row in rows_of(NEWEST[0])} == {tag for union in unions for tag in tags(union)}
     assert tags(WorkflowRecord) <= {row.kind for row in rows_of(NEWEST[1])}
 
@@ -155,6 +156,19 @@ def test_format_4_means_what_it_meant() -> None:
         "send": msgspec.to_builtins(state.facts.send.usage),
         "tools": list(state.facts.send.start.tools or ()),
         "accounts": msgspec.to_builtins(list(family.accounts)),
+    }
+
+
+def test_format_5_means_what_it_meant() -> None:
+    state = state_of(JOURNALS / "format_5.jsonl")
+    expected = json.loads((JOURNALS / "format_5.expected.json").read_text("ascii"))
+    control = state.facts.control
+    assert control is not None
+    assert summary(state) == {name: value for name, value in expected.items() if name != "control"}
+    assert expected["control"] == {
+        "mode": control.mode,
+        "grants": msgspec.to_builtins(list(control.grants)),
+        "revealed": list(control.revealed),
     }
 
 

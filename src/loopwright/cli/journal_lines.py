@@ -14,6 +14,7 @@ import msgspec
 
 from ..model.codec import decode_record
 from ..model.context_records import ContextRecord
+from ..model.control_records import ControlRecord
 from ..model.errors import StoreCorruptError
 from ..model.messages import FilePart, ImagePart, TextPart, content_text
 from ..model.records import (
@@ -39,6 +40,7 @@ from ..model.records import (
 from ..model.usage import Usage
 from ..ports.store import StoredRecord
 from .context_lines import context_words
+from .control_lines import control_words
 from .family_lines import family_words
 from .text_columns import columns, cut_to
 
@@ -162,4 +164,6 @@ def _words(record: Record | None, width: int) -> str:
                 f", key {record.key}" if record.key else ""
             )
         case _:
-            return context_words(record) if isinstance(record, ContextRecord) else family_words(record)
+            if isinstance(record, ContextRecord):
+                return context_words(record)
+            return control_words(record) if isinstance(record, ControlRecord) else family_words(record)

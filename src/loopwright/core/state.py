@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ..late import Late
-from ..model.codec import CONTEXT_KINDS, FAMILY_KINDS
+from ..model.codec import CONTEXT_KINDS, CONTROL_KINDS, FAMILY_KINDS
 from ..model.errors import LLMContextOverflowError
 from ..model.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage
 from ..model.records import (
@@ -46,16 +46,18 @@ from .estimate import message_tokens
 if TYPE_CHECKING:
     from ..model.context_records import SendProjected
     from ..model.family_records import CallWaits, CallWoken
-    from . import context_state, family_state, later_steps, pairing
+    from . import context_state, control_state, family_state, later_steps, pairing
     from .context_state import ContextFacts
+    from .control_state import ControlFacts
     from .family_state import FamilyFacts
     from .workflow_state import WorkflowState
 else:
     context_state = Late("loopwright.core.context_state")
+    control_state = Late("loopwright.core.control_state")
     family_state = Late("loopwright.core.family_state")
     later_steps = Late("loopwright.core.later_steps")
     pairing = Late("loopwright.core.pairing")
-    SendProjected = ContextFacts = FamilyFacts = CallWaits = CallWoken = WorkflowState = Any
+    SendProjected = ContextFacts = ControlFacts = FamilyFacts = CallWaits = CallWoken = WorkflowState = Any
 
 
 class SendFacts(Struct):
@@ -108,6 +110,8 @@ class Facts(Struct):
     """What is known beside the conversation: prompt epoch, folds, notes; None until there is anything."""
     family: FamilyFacts | None = None
     """Who spawned the session, its children, kept signals; None for a session without any of it."""
+    control: ControlFacts | None = None
+    """Mode, standing answers, tools that were found; likewise."""
 
 
 class OpenCall(Struct):
@@ -469,18 +473,10 @@ _HEARD: dict[type, Callable[[State, Any, float], None]] = {
 FACTS_ONLY = frozenset(
     str(kind.__struct_config__.tag)
     for kind in (
-        SessionCreated,
-        SessionForked,
-        SendStarted,
-        AttemptFailed,
-        ToolAbandoned,
-        SendPaused,
-        RunResumed,
-        SendFinished,
-        StateCheckpointed,
-        ChainLinked,
+        *(SessionCreated, SessionForked, SendStarted, AttemptFailed, ToolAbandoned, SendPaused, RunResumed),
+        *(SendFinished, StateCheckpointed, ChainLinked),
     )
-) | frozenset((*CONTEXT_KINDS, *FAMILY_KINDS)).difference(("fold_made", "send_projected"))
+) | frozenset((*CONTEXT_KINDS, *FAMILY_KINDS, *CONTROL_KINDS)).difference(("fold_made", "send_projected"))
 """Kinds that say nothing to the model: while no call is open they change facts alone, and a later checkpoint has those."""
 
 
@@ -497,4 +493,6 @@ def facts_of(checkpoint: StateCheckpointed) -> Facts:
         facts.context = context_state.known_facts(facts.context)
     if facts.family is not None:
         facts.family = family_state.known_facts(facts.family)
+    if facts.control is not None:
+        facts.control = control_state.known_facts(facts.control)
     return facts

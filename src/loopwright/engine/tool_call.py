@@ -20,8 +20,6 @@ from ..model.errors import LoopwrightError, SessionFencedError, ToolNotFound, Us
 from ..model.event_types import AgentEventType
 from ..model.messages import content_text
 from ..model.records import (
-    Interaction,
-    QuestionAsked,
     Record,
     ResultStatus,
     ToolAbandoned,
@@ -29,13 +27,11 @@ from ..model.records import (
     ToolStarted,
 )
 from ..ports.hook import HookDirective, HookPoint, ToolAfterContext, ToolBeforeContext, ToolErrorContext
-from ..ports.store import Op, PutTimer, RunInside
+from ..ports.store import Op, RunInside
 from ..ports.tool import (
     InputNeeded,
-    Reconcile,
     ToolDefinition,
     ToolHandlerResult,
-    UnknownOutcome,
     WaitNeeded,
 )
 from ..ports.transaction_work import OnCommit
@@ -48,18 +44,14 @@ from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
 
 if TYPE_CHECKING:
-    from ..core import unseen, waking
-    from ..model import family_records
-    from ..model.family_records import CallWaits, WaitsOn
-    from . import arming, session_lists, wakes
+    from ..core import unseen
+    from . import call_waits, session_lists, uncertain
     from .children import CallChildren
 else:
-    arming = Late("loopwright.engine.arming")
-    unseen = Late("loopwright.core.unseen")
-    waking = Late("loopwright.core.waking")
-    wakes = Late("loopwright.engine.wakes")
-    family_records = Late("loopwright.model.family_records")
+    call_waits = Late("loopwright.engine.call_waits")
     session_lists = Late("loopwright.engine.session_lists")
+    uncertain = Late("loopwright.engine.uncertain")
+    unseen = Late("loopwright.core.unseen")
 
 
 class ToolRun:
@@ -93,7 +85,7 @@ class ToolRun:
         self.began = self.run_context.kernel.ambient.monotonic()
         started = self.call.started
         if started is not None and started.effect == "once":
-            return await self._settle_uncertain(started)
+            return await uncertain.settle(self, started)
         try:
             self.arguments = arguments_of(self.call.call, self.run_context.send.finish_reason)
             self.tool = self.run_context.tool(self.name)
@@ -131,8 +123,8 @@ class ToolRun:
         )
         await run.kernel.hooks.run(HookPoint.TOOL_BEFORE, context)
         if context.question is not None and not call.answered:
-            await self.ask(
-                InputNeeded(context.question, "approval", context.options, None, {"arguments": context.arguments})
+            await call_waits.ask(
+                self, InputNeeded(context.question, "approval", context.options, None, {"arguments": context.arguments})
             )
             return False
         if context.directive in (HookDirective.SKIP, HookDirective.BREAK):
@@ -161,59 +153,6 @@ class ToolRun:
             await self.answer("refused", why)
         return why is None
 
-    async def ask(self, needed: InputNeeded) -> None:
-        """Stores a question of this call; the batch goes on, the run pauses when nothing else is left."""
-        interaction = Interaction(
-            id=f"ask_{self.key[:24]}",
-            call_id=self.call.call.id,
-            tool_name=self.name,
-            prompt=text_of(needed.prompt),
-            kind=text_of(needed.kind),
-            options=tuple([text_of(option) for option in needed.options]),
-            schema=needed.schema,
-            metadata=needed.metadata,
-        )
-        await self.run_context.journal.append([*self._riders(), QuestionAsked(interaction)])
-        self.run_context.emit(AgentEventType.INPUT_REQUESTED, interaction)
-
-    async def _wait_for(self, needed: WaitNeeded, wrote: bool) -> None:
-        """The handler wants to be run again when something happened."""
-        assert self.tool is not None
-        problem = None
-        if wrote:
-            problem = "wrote to notes, the todo list, timers or on_commit; that goes with a result"
-        elif self.tool.effect == "once":
-            problem = "is declared once, and its handler would have to run again; declare it pure or idempotent"
-        elif needed.until is None and needed.signal is None:
-            problem = "names neither a time nor a signal"
-        if problem is not None:
-            await self._failed(UsageError(f"{self.name} asked to wait, but it {problem}"), last=True)
-            return
-        call_id = self.call.call.id
-        on: WaitsOn = "signal" if needed.signal is not None else "time"
-        await self._wait(family_records.CallWaits(call_id=call_id, on=on, until=needed.until, signal=needed.signal))
-
-    async def _wait(self, waits: CallWaits) -> None:
-        """Stores that the call waits; the batch goes on, the run pauses when nothing else is left."""
-        run = self.run_context
-        ops: tuple[Op, ...] = ()
-        if waits.until is not None:
-            ops = (PutTimer(wakes.timer_id(waits.call_id), waits.until, wakes.time_has_come(waits.call_id)),)
-        kept = waking.oldest(run.state, waits.signal, run.promised)
-        records = [*self._riders(), *waking.beginning(waits, kept)]
-        if kept is None:
-            await run.journal.append(records, ops)
-        else:
-            ops = ()  # it goes on at once
-            run.promised.add(kept.item_id)
-            try:
-                await run.journal.append(records)
-            finally:
-                run.promised.discard(kept.item_id)
-        if ops and waits.until is not None:
-            arming.announce(run.kernel, run.session_id, wakes.timer_id(waits.call_id), waits.until)
-        run.emit(AgentEventType.CALL_WAITS, waits.call_id, waits.on, waits.child_id, waits.until, waits.signal)
-
     async def _execute(self) -> None:
         run, tool = self.run_context, self.tool
         assert tool is not None
@@ -240,14 +179,14 @@ class ToolRun:
                 raise
             except Exception as error:  # noqa: BLE001 - the tool boundary: any failure is an answer for the model
                 context.drop()
-                if await self._failed(error, last=last):
+                if await self.failed(error, last=last):
                     return None
                 continue
             left = context.left()
             self.spawned = context.spawned
             if isinstance(raced, Won):
                 try:
-                    return await self._returned(raced.value, left)
+                    return await self.returned(raced.value, left)
                 finally:
                     context.drop()
             context.drop()
@@ -270,19 +209,20 @@ class ToolRun:
         except LEAVING as leaving:
             raise refused(leaving, "the handler", task) from leaving
 
-    async def _returned(self, value: Any, left: Left = ((), (), None)) -> None:
+    async def returned(self, value: Any, left: Left = ((), (), None)) -> None:
+        """Stores what a handler, or whoever speaks for it, returned."""
         works, written, timed = left
         if isinstance(value, InputNeeded):
             if works or written or timed:
                 what = "used on_commit" if works else "wrote to notes, the todo list or timers"
                 both = UsageError(f"{self.name} asked a person and {what}; it can have only one of them")
-                await self._failed(both, last=True)
+                await self.failed(both, last=True)
                 return None
-            return await self.ask(value)
+            return await call_waits.ask(self, value)
         if isinstance(value, WaitNeeded):
-            return await self._wait_for(value, bool(works or written or timed))
+            return await call_waits.wait_for(self, value, bool(works or written or timed))
         if isinstance(value, CallMustWait):
-            return await self._wait(value.waits)
+            return await call_waits.wait(self, value.waits)
         status: ResultStatus = "finished"
         data: Any = None
         if isinstance(value, ToolHandlerResult):
@@ -296,7 +236,7 @@ class ToolRun:
             ops = () if timed is None else timed.close()
             await self.answer(status, content, data=data, also=written, works=works, ops=ops)
         except OnCommitError as error:
-            await self._failed(error, last=True)
+            await self.failed(error, last=True)
         else:
             if written:
                 session_lists.announce(self.run_context, written)
@@ -304,7 +244,7 @@ class ToolRun:
                 timed.announce()
         return None
 
-    async def _failed(self, error: Exception, *, last: bool) -> bool:
+    async def failed(self, error: Exception, *, last: bool) -> bool:
         """The handler raised; False when a hook wants it called once more."""
         run = self.run_context
         text = str(error) if isinstance(error, LoopwrightError) else f"{type(error).__name__}: {text_of(error)}"
@@ -341,38 +281,8 @@ class ToolRun:
             also.append(ToolAbandoned(self.call.call.id, self.name, "the handler did not stop in time"))
         await self.answer(status, text, also=also)
 
-    async def _settle_uncertain(self, started: ToolStarted) -> None:
-        """A `once` call that was started and has no result: ask the outside world, else tell, never run it again."""
-        run = self.run_context
-        self.name, self.arguments = started.name, started.arguments
-        try:
-            self.tool = run.tool(started.name)
-        except ToolNotFound:
-            self.tool = None  # this loop does not have it any more; what happened is as unknown as before
-        if self.tool is not None and self.tool.reconcile is not None:
-            unknown = UnknownOutcome(
-                run.session_id, self.call.call.id, started.name, started.arguments, started.key, self.call.started_at
-            )
-            try:
-                raced = await race(
-                    _reconciled(self.tool.reconcile, unknown),
-                    run.token,
-                    run.kernel.deadlines,
-                    timeout_s=self.tool.timeout_s or run.kernel.config.tool_timeout_s,
-                    grace_s=run.kernel.config.stop_grace_s,
-                )
-                found = raced.value if isinstance(raced, Won) else None
-            except Exception as error:  # noqa: BLE001 - the tool boundary: a failing reconcile knows nothing
-                run.note(f"reconcile of {started.name} raised {type(error).__name__}: {error}")
-                found = None
-            if found is not None:
-                return await self._returned(found)
-        if run.kernel.config.on_uncertain == "ask_host":
-            self.held = True
-            return None
-        return await self.answer("uncertain", prompt("uncertain"))
-
-    def _riders(self) -> list[Record]:
+    def riders(self) -> list[Record]:
+        """What goes into the commit of whatever is said next about the call."""
         return [self.intent] if self.intent is not None else []
 
     async def answer(
@@ -420,7 +330,7 @@ class ToolRun:
             key=self.key,
             artifact_id=artifact_id,
         )
-        records: list[Record] = [*self._riders(), *also, finished]
+        records: list[Record] = [*self.riders(), *also, finished]
         if self.spawned is not None:
             riders, dropped = self.spawned.riders()
             records, ops = [*riders, *records], (*ops, *dropped)
@@ -443,8 +353,3 @@ class ToolRun:
             failed,
             duration,
         )
-
-
-async def _reconciled(ask: Reconcile, unknown: UnknownOutcome) -> ToolHandlerResult | str | None:
-    found = ask(unknown)
-    return await found if inspect.isawaitable(found) else found

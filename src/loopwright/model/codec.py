@@ -19,9 +19,10 @@ from .errors import StoreCorruptError
 from .records import Record, SessionRecord
 
 if TYPE_CHECKING:
-    from . import context_records, family_records, workflow_records
+    from . import context_records, control_records, family_records, workflow_records
 else:
     context_records = Late("loopwright.model.context_records")
+    control_records = Late("loopwright.model.control_records")
     family_records = Late("loopwright.model.family_records")
     workflow_records = Late("loopwright.model.workflow_records")
 
@@ -65,11 +66,15 @@ WORKFLOW_KINDS: Final = (
 )
 """Those of `workflow_records.py`, likewise."""
 
+CONTROL_KINDS: Final = ("permission_decided", "permission_granted", "permission_mode_set", "tools_revealed")
+"""Those of `control_records.py`, likewise."""
+
 FORMATS: dict[tuple[str, int], int] = {
     ("chain_linked", 1): 2,
     ("session_forked", 1): 2,
     **{(kind, 1): 3 for kind in CONTEXT_KINDS},
     **{(kind, 1): 4 for kind in (*FAMILY_KINDS, *WORKFLOW_KINDS)},
+    **{(kind, 1): 5 for kind in CONTROL_KINDS},
 }
 """Journal format that a (kind, version) needs, where it is not 1."""
 
@@ -186,7 +191,9 @@ def _later_classes(kind: str) -> tuple[type[Record], ...]:
         return get_args(context_records.ContextRecord)
     if kind in FAMILY_KINDS:
         return get_args(family_records.FamilyRecord)
-    return get_args(workflow_records.WorkflowRecord) if kind in WORKFLOW_KINDS else ()
+    if kind in WORKFLOW_KINDS:
+        return get_args(workflow_records.WorkflowRecord)
+    return get_args(control_records.ControlRecord) if kind in CONTROL_KINDS else ()
 
 
 def _decode_slowly(body: bytes, as_type: Any) -> Any:

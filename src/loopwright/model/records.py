@@ -19,6 +19,7 @@ from .usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from .context_records import ContextRecord
+    from .control_records import ControlRecord
     from .family_records import FamilyRecord
     from .workflow_records import WorkflowRecord
 
@@ -272,7 +273,7 @@ SessionRecord: TypeAlias = (
 """What every conversation consists of."""
 
 if TYPE_CHECKING:
-    Record: TypeAlias = SessionRecord | ContextRecord | FamilyRecord | WorkflowRecord
+    Record: TypeAlias = SessionRecord | ContextRecord | ControlRecord | FamilyRecord | WorkflowRecord
     """Everything that can stand in a journal."""
 else:
     Record = SessionRecord  # the others are made with the first of them (`context_records.py`, …)

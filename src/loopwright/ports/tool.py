@@ -7,7 +7,7 @@ Read next: `tools/decorator.py`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 from msgspec import Struct, field
 
@@ -19,6 +19,7 @@ from .cancellation import CancellationToken
 if TYPE_CHECKING:
     from .child_agents import Agents
     from .history import SessionHistory
+    from .tool_retry import ToolRetry
     from .transaction_work import OnCommit
 
 
@@ -193,6 +194,23 @@ Project: TypeAlias = Callable[[dict[str, Any], str | None], str | dict[str, Any]
 """From a call's arguments and the text of its result (None: there is none) to a short account of it. Pure and quick."""
 
 
+Subject: TypeAlias = Literal["path", "command", "url"]
+"""What the text of an argument names."""
+
+if TYPE_CHECKING:
+
+    class ToolTraits(TypedDict, total=False):
+        """The fields of a `ToolDefinition` that few tools have, as `@tool` takes them."""
+
+        touches: Literal["world", "session"]
+        subjects: Mapping[str, Subject]
+        source: str | None
+        max_parallel: int | None
+        retry: ToolRetry | None
+        deferred: bool
+        background: bool
+
+
 class ToolDefinition(Struct, frozen=True, kw_only=True):
     """One tool: what the model sees and how it is run."""
 
@@ -213,6 +231,20 @@ class ToolDefinition(Struct, frozen=True, kw_only=True):
     reconcile: Reconcile | None = None
     project: Project | None = None
     """A terse account of one call for projected windows; None leaves it to the representation."""
+    touches: Literal["world", "session"] = "world"
+    """`session`: it changes nothing but its own session, so that it may run where nothing else may change."""
+    subjects: Mapping[str, Subject] = {}
+    """What arguments are, by name, for rules about paths, commands and hosts; those of the top level alone."""
+    source: str | None = None
+    """Where its results come from, when strangers wrote them; None: nowhere that can be named."""
+    max_parallel: int | None = None
+    """Calls of it that run at once in one loop; None: no more than the loop's own limits."""
+    retry: ToolRetry | None = None
+    """None: a handler that fails has failed."""
+    deferred: bool = False
+    """True: the model gets its definition when `tool_search` found it."""
+    background: bool = False
+    """True: the call is answered at once, and what comes of it is told later."""
 
     @property
     def spec(self) -> ToolSpec:

@@ -9,13 +9,18 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ..model.errors import ConfigError
 from ..model.records import Effect
 from ..ports.tool import Project, Reconcile, ToolContext, ToolDefinition
 from .docstring import read_docstring
 from .signature import Parameters, convert_arguments, read_parameters
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ..ports.tool import ToolTraits
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider accepts as a tool's name; the whole name must match."""
@@ -59,6 +64,7 @@ def tool(
     output_limit: int | None = None,
     reconcile: Reconcile | None = None,
     project: Project | None = None,
+    **traits: Unpack[ToolTraits],
 ) -> Callable[[Callable[..., Any]], ToolDefinition]: ...
 
 
@@ -73,12 +79,14 @@ def tool(
     output_limit: int | None = None,
     reconcile: Reconcile | None = None,
     project: Project | None = None,
+    **traits: Unpack[ToolTraits],
 ) -> ToolDefinition | Callable[[Callable[..., Any]], ToolDefinition]:
     """Makes a tool from an async or sync function: `@tool` or `@tool(effect="pure", ...)`.
 
     The schema comes from the signature, parameter descriptions from the docstring, the description from its first paragraph.
     A parameter annotated `ToolContext` receives the context and is not in the schema. The decorated name is a `ToolDefinition`;
     the function itself is `definition.handler.function`.
+    `traits` are further fields of `ToolDefinition`, such as `max_parallel=2` or `subjects={"path": "path"}`.
     `project`: what a call did, tersely, for windows in which earlier sends are shown as accounts (`ProjectedRepresentation`).
     An undeclared effect is `once`: after a crash such a call is never repeated silently.
     Raises: `ConfigError` naming the function and every parameter that does not work.
@@ -106,6 +114,7 @@ def tool(
             output_limit=output_limit,
             reconcile=reconcile,
             project=project,
+            **traits,
         )
 
     return decorate if function is None else decorate(function)

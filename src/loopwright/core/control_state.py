@@ -1,0 +1,91 @@
+"""What records of `control_records.py` make of a session's state.
+
+Owns: `ControlFacts`, and the steps of those records. Must not know: who writes them, stores.
+Loaded with the first such record. Read next: `../model/control_records.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..model.control_records import (
+    PermissionDecided,
+    PermissionGranted,
+    PermissionMode,
+    PermissionModeSet,
+    ToolsRevealed,
+)
+from ..model.records import Record
+from .state import State
+
+
+class ControlFacts(Struct):
+    """What was decided about the session's calls; part of `Facts`, so checkpoints hold it."""
+
+    mode: PermissionMode | None = None
+    """None: the loop's."""
+    grants: tuple[PermissionGranted, ...] = ()
+    """Standing answers, oldest first."""
+    revealed: tuple[str, ...] = ()
+    """Tools that searches found, in the order in which they were."""
+
+
+def known_facts(stored: Any) -> ControlFacts:
+    """The facts of a checkpoint. Raises `msgspec.ValidationError` when this version cannot read them."""
+    return msgspec.convert(stored, ControlFacts)
+
+
+def of(state: State) -> ControlFacts:
+    """The state's control facts, made when there are none."""
+    if state.facts.control is None:
+        state.facts.control = ControlFacts()
+    return state.facts.control
+
+
+def step_of(kind: type) -> Callable[[State, Any, float], None]:
+    """What folding a record of this class does."""
+    return _STEPS[kind]
+
+
+def hearing_of(kind: type) -> Callable[[State, Any, float], None]:
+    """The part of it that changes the window and the open calls: nothing."""
+    return _nothing
+
+
+def refusal(state: State, record: Record) -> str | None:
+    """Why the record must not follow `state`; None when it may."""
+    if isinstance(record, PermissionDecided):
+        call = state.call(record.call_id)
+        if call is None or call.result is not None:
+            return f"call {record.call_id!r} is not open"
+    return None
+
+
+def _nothing(state: State, record: object, at: float) -> None: ...
+
+
+def _granted(state: State, record: PermissionGranted, at: float) -> None:
+    facts = of(state)
+    if all(grant.rule != record.rule for grant in facts.grants):
+        facts.grants = (*facts.grants, record)
+
+
+def _mode_set(state: State, record: PermissionModeSet, at: float) -> None:
+    of(state).mode = record.mode
+
+
+def _revealed(state: State, record: ToolsRevealed, at: float) -> None:
+    facts = of(state)
+    facts.revealed = tuple(dict.fromkeys((*facts.revealed, *record.names)))
+
+
+_STEPS: dict[type, Callable[[State, Any, float], None]] = {
+    PermissionDecided: _nothing,
+    PermissionGranted: _granted,
+    PermissionModeSet: _mode_set,
+    ToolsRevealed: _revealed,
+}

@@ -1,0 +1,68 @@
+"""What was decided about calls: permissions, standing answers, modes, tools that were found.
+
+Owns: these kinds of records. Must not know: how they are folded (`core/control_state.py`). Loaded with the first of them:
+a plain conversation has none. The rules of `records.py` hold here as well.
+Read next: `core/control_state.py`.
+"""
+
+# Annotations are values here, not text: msgspec would compile each of them when it makes a decoder.
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+Decision = Literal["allow", "ask", "deny"]
+"""What a policy says about a call."""
+
+PermissionMode = Literal["plan", "default", "trusted"]
+"""`plan`: nothing that changes the world. `trusted`: what would be asked is allowed."""
+
+Standing = Literal["session", "project"]
+"""For how long an answer holds."""
+
+
+class PermissionDecided(
+    Struct, frozen=True, gc=False, tag_field="kind", tag="permission_decided", omit_defaults=True, kw_only=True
+):
+    """A policy decided about a call, on the arguments that its handler would get."""
+
+    call_id: str
+    tool_name: str
+    decision: Decision
+    rule: str = ""
+    """The rule that decided, as people write it; "": none did, the mode alone."""
+    why: str = ""
+
+
+class PermissionGranted(
+    Struct, frozen=True, gc=False, tag_field="kind", tag="permission_granted", omit_defaults=True, kw_only=True
+):
+    """A person's answer holds for later calls, too."""
+
+    rule: dict[str, Any]
+    """The rule as a JSON object (`permission_spec.py`)."""
+    standing: Standing = "session"
+    interaction_id: str = ""
+    by: str = ""
+
+
+class PermissionModeSet(
+    Struct, frozen=True, gc=False, tag_field="kind", tag="permission_mode_set", omit_defaults=True, kw_only=True
+):
+    """From here on the session's calls are judged in this mode."""
+
+    mode: PermissionMode
+    by: str = ""
+
+
+class ToolsRevealed(
+    Struct, frozen=True, gc=False, tag_field="kind", tag="tools_revealed", omit_defaults=True, kw_only=True
+):
+    """A search found tools that were kept back: from the next round on the model may see them."""
+
+    names: tuple[str, ...]
+    call_id: str = ""
+
+
+ControlRecord: TypeAlias = PermissionDecided | PermissionGranted | PermissionModeSet | ToolsRevealed
+"""Everything above."""
