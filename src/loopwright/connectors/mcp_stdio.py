@@ -44,6 +44,7 @@ HARMLESS: Final = (
 LEAVE_S: Final = 2.0
 """How long a server may take to end after its input was closed, and again after SIGTERM."""
 _CHUNK: Final = 65_536
+_POLL_S: Final = 0.01
 
 
 def environment(spec: McpServerSpec, env: Mapping[str, str]) -> dict[str, str]:
@@ -215,11 +216,11 @@ class StdioRoute:
             if number is not None:
                 _signal(process, number)
             if not is_bad or number is not None:
-                await _gone(process, self._ambient)
+                await _gone(process)
             if process.returncode is not None:
                 break
         _kill(process)
-        await _gone(process, self._ambient)
+        await _gone(process)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -231,14 +232,20 @@ class StdioRoute:
             transport.close()  # a process that left the group may hold the pipes open for ever
 
 
-async def _gone(process: asyncio.subprocess.Process, ambient: Ambient) -> None:
-    """Waits until the program has ended, at most `LEAVE_S`. Its pipes may stay open: a grandchild may have them."""
-    del ambient
-    waiting = asyncio.ensure_future(process.wait())
-    try:
-        await asyncio.wait({waiting}, timeout=LEAVE_S)
-    finally:
-        waiting.cancel()
+async def _gone(process: asyncio.subprocess.Process) -> None:
+    """Waits until the program has ended, at most `LEAVE_S`. Not `wait`: that waits for its pipes too, and a grandchild may
+    have them."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + LEAVE_S
+    while process.returncode is None and loop.time() < until:
+        done: asyncio.Future[None] = loop.create_future()
+        loop.call_later(_POLL_S, _settle, done)
+        await done
+
+
+def _settle(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
 
 
 def _signal(process: asyncio.subprocess.Process, number: int) -> None:
