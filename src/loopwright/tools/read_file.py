@@ -29,7 +29,7 @@ _MAX_LINE_BYTES = 1024 * 1024
 def read_file_tool(workspace: Workspace) -> ToolDefinition:
     """`read_file` in a workspace. Effect pure: after a crash it is simply read again."""
 
-    @tool(description=description_of("read_file"), effect="pure")
+    @tool(description=description_of("read_file"), effect="pure", subjects={"path": "path"})
     def read_file(
         path: str,
         ctx: ToolContext,

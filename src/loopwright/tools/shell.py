@@ -30,7 +30,12 @@ def bash_tool(workspace: Workspace, backend: ShellBackend | None = None) -> Tool
     shell: ShellBackend = backend if backend is not None else LocalShellBackend()
 
     # The command's own limit ends first, so that the model reads its output rather than a bare "timed out".
-    @tool(description=description_of("bash"), effect="once", timeout_s=MAX_TIMEOUT_S + TERM_GRACE_S + 10)
+    @tool(
+        description=description_of("bash"),
+        effect="once",
+        timeout_s=MAX_TIMEOUT_S + TERM_GRACE_S + 10,
+        subjects={"command": "command"},
+    )
     async def bash(
         command: str, ctx: ToolContext, timeout: Annotated[int, Meta(ge=1, le=MAX_TIMEOUT_S)] = DEFAULT_TIMEOUT_S
     ) -> ToolHandlerResult:

@@ -40,6 +40,14 @@ def test_effects_are_declared_for_what_a_crash_can_leave_behind(tmp_path: Path) 
     assert effects["write_file"] == "idempotent"
 
 
+def test_rules_can_tell_what_an_argument_names_and_what_only_touches_the_session(tmp_path: Path) -> None:
+    tools = {item.name: item for item in create_default_tool_registry("full", workspace=tmp_path)}
+    paths = {name for name, item in tools.items() if "path" in item.parameters["properties"]}
+    assert {name for name, item in tools.items() if item.subjects == {"path": "path"}} == paths == set(FILES)
+    assert tools["bash"].subjects == {"command": "command"}
+    assert {name for name, item in tools.items() if item.touches == "world"} == {*FILES, "bash"}
+
+
 class OneSkill:
     """A skill source without files."""
 
