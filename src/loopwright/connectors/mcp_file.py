@@ -236,7 +236,7 @@ class _Reading:
         if isinstance(value, str):
             return _VARIABLE.sub(lambda found: self._variable(place, name, found), value)
         if isinstance(value, list):
-            return [self._expanded(place, name, one) for one in cast("list[Any]", value)]
+            return [self._expanded(place, name, one) for one in cast("list[object]", value)]
         if isinstance(value, dict):
             members = cast("dict[str, Any]", value)
             return {key: self._expanded((*place, key), name, one) for key, one in members.items()}
@@ -251,7 +251,7 @@ class _Reading:
             return default
         if value is None:
             self._say(place, f"server {name!r}: {variable} is not set; set it, or write ${{{variable}:-default}}")
-        return value or ""
+        return ""
 
     def _say(self, place: tuple[str, ...], problem: str) -> None:
         self.problems.append(f"{self._name}:{line_of(self._text, place)}: {problem}")

@@ -16,7 +16,7 @@ try:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client.session import ClientRequestContext, ClientSession
     from mcp.client.streamable_http import streamable_http_client
-    from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+    from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
     from mcp.shared.dispatcher import CallOptions
     from mcp.shared.exceptions import MCPError
     from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
@@ -44,6 +44,7 @@ __all__ = [
     "ValidationError",
     "anyio",
     "httpx2",
+    "listen",
     "streamable_http_client",
     "types",
 ]

@@ -13,7 +13,7 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -41,8 +41,10 @@ HARMLESS: Final = (
 )
 """What a server gets of this process's environment; keys and passwords are not in it. More comes from `env` of its entry."""
 
-LEAVE_S: Final = 2.0
-"""How long a server may take to end after its input was closed, and again after SIGTERM."""
+LEAVE_S: Final = 0.5
+"""How long a server may take to end after its input was closed. Few wait for that, so it is short."""
+TERM_S: Final = 2.0
+"""Between SIGTERM and SIGKILL."""
 _CHUNK: Final = 65_536
 _POLL_S: Final = 0.01
 
@@ -71,6 +73,12 @@ class StdioRoute:
         self._tail: deque[str] = deque()
         self._tail_size = 0
         self._ended: str | None = None
+        self._is_refused = False
+
+    @property
+    def is_refused(self) -> bool:
+        """True when the program could not be started."""
+        return self._is_refused
 
     @property
     def why_it_ended(self) -> str | None:
@@ -123,6 +131,7 @@ class StdioRoute:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
+            self._is_refused = True
             why = getattr(error, "strerror", None) or str(error)
             raise McpUnavailableError(spec.name, f"{spec.command} could not be started: {why}") from error
 
@@ -207,20 +216,17 @@ class StdioRoute:
         except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             incoming.close()  # it does not read any more; who waits for an answer learns it at once
 
-    async def _end(self, process: asyncio.subprocess.Process, tasks: list[asyncio.Future[None]]) -> None:
+    async def _end(self, process: asyncio.subprocess.Process, tasks: Sequence[asyncio.Future[None]]) -> None:
         """Input closed, SIGTERM, SIGKILL, each after its time; then nothing of the group is left."""
         if process.stdin is not None:
             process.stdin.close()
-        is_bad = self._ended not in (None, "ended")
-        for number in (None, signal.SIGTERM):
-            if number is not None:
-                _signal(process, number)
-            if not is_bad or number is not None:
-                await _gone(process)
-            if process.returncode is not None:
-                break
+        if self._ended in (None, "ended"):
+            await _gone(process, LEAVE_S)
+        if process.returncode is None:
+            _signal(process, signal.SIGTERM)
+            await _gone(process, TERM_S)
         _kill(process)
-        await _gone(process)
+        await _gone(process, TERM_S)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -232,11 +238,11 @@ class StdioRoute:
             transport.close()  # a process that left the group may hold the pipes open for ever
 
 
-async def _gone(process: asyncio.subprocess.Process) -> None:
-    """Waits until the program has ended, at most `LEAVE_S`. Not `wait`: that waits for its pipes too, and a grandchild may
+async def _gone(process: asyncio.subprocess.Process, within_s: float) -> None:
+    """Waits until the program has ended. Not `wait`: that waits for its pipes too, and a grandchild may
     have them."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + LEAVE_S
+    until = loop.time() + within_s
     while process.returncode is None and loop.time() < until:
         done: asyncio.Future[None] = loop.create_future()
         loop.call_later(_POLL_S, _settle, done)

@@ -48,6 +48,11 @@ class McpRoute(Protocol):
         ...
 
     @property
+    def is_refused(self) -> bool:
+        """True when trying again cannot help before somebody set something right."""
+        ...
+
+    @property
     def last_words(self) -> str:
         """The end of what the server printed beside its messages; "" when there is nothing to read."""
         ...

@@ -13,13 +13,11 @@ class McpUnavailableError(RetryLaterError):
 
     code = "mcp.unavailable"
 
-    def __init__(self, server: str, why: str, last_words: str = "") -> None:
+    def __init__(self, server: str, why: str) -> None:
         self.server = server
         self.why = why
-        self.last_words = last_words
-        """The end of what it printed; "" when there is nothing to read."""
-        said = f"; it printed: {last_words}" if last_words else ""
-        super().__init__(f"MCP server {server!r} is not available: {why}{said}")
+        """In words, with the end of what the server printed."""
+        super().__init__(f"MCP server {server!r} is not available: {why}")
 
 
 class McpAnswerError(RunError):
@@ -39,10 +37,9 @@ class McpLostError(RunError):
 
     code = "mcp.lost"
 
-    def __init__(self, server: str, request: str, why: str, last_words: str = "") -> None:
+    def __init__(self, server: str, request: str, why: str) -> None:
         self.server = server
         self.request = request
         self.why = why
-        self.last_words = last_words
-        said = f"; it printed: {last_words}" if last_words else ""
-        super().__init__(f"MCP server {server!r} went away during {request}: {why}{said}")
+        """In words, with the end of what the server printed."""
+        super().__init__(f"MCP server {server!r} went away during {request}: {why}")

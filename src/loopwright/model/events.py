@@ -152,6 +152,17 @@ class ToolCallFailed(Struct, frozen=True, tag="tool_call_failed"):
     output: str
 
 
+class ToolProgress(Struct, frozen=True, tag="tool_progress"):
+    """A handler says how far it is."""
+
+    tool_call_id: str
+    name: str
+    done: float
+    total: float | None
+    """None: how much there is is not known."""
+    message: str
+
+
 class LoopCancelled(Struct, frozen=True, tag="loop_cancelled"):
     """The run was stopped."""
 
@@ -349,6 +360,7 @@ EventData: TypeAlias = (
     | ToolCallStarted
     | ToolCallCompleted
     | ToolCallFailed
+    | ToolProgress
     | LoopCancelled
     | PromptPrefix
     | UsageUpdated

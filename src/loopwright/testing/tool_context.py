@@ -136,6 +136,8 @@ class FakeToolContext:
         self.timers = FakeTimerBook()
         self.history = FakeHistory(history)
         self.woken: Woken | None = None
+        self.told: list[tuple[float, float | None, str]] = []
+        """What was given to `progress`."""
         self._outputs = dict(outputs or {})
         self._works: list[OnCommit] = []
 
@@ -150,6 +152,10 @@ class FakeToolContext:
             raise ToolFailure(f"no stored output {artifact_id!r}; known: {', '.join(self._outputs) or 'none'}")
         data = encoded(self._outputs[artifact_id])
         return slice_of(data, 0, len(data), offset, limit)
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Keeps it in `told`."""
+        self.told.append((done, total, message))
 
     def on_commit(self, fn: OnCommit) -> None:
         """Keeps the function for `commit`."""
