@@ -12,6 +12,9 @@ from .mcp_sdk import MCPError, ValidationError, anyio, httpx2, types
 
 MAX_WORDS: Final = 1_000
 
+_GONE: Final = ("Connection closed", "SSE stream ")
+"""How the SDK says that no answer will come. Servers use the same code for errors of their own, so the words count."""
+
 OF_A_CONNECTION: Final = (
     OSError,
     MCPError,
@@ -30,7 +33,7 @@ OF_A_CONNECTION: Final = (
 def verdict(error: BaseException) -> Literal["lost", "session", "answer"]:
     """Whether the server went away, forgot our session before it did anything, or answered with an error."""
     if isinstance(error, MCPError):
-        if error.code == types.CONNECTION_CLOSED:
+        if error.code == types.CONNECTION_CLOSED and error.message.startswith(_GONE):
             return "lost"
         if error.code == types.INVALID_REQUEST and error.message == "Session terminated":
             return "session"

@@ -30,8 +30,8 @@ def unusable_parameters(schema: object) -> str | None:
 
 def unusable_schema(schema: object) -> str | None:
     """Why a schema cannot be used at all; None when it can. `$ref` to other documents is refused: nothing is fetched."""
-    if _too_deep(schema):
-        return f"its schema is nested deeper than {MAX_DEPTH} levels"
+    if (why := too_deep(schema)) is not None:
+        return why
     try:
         size = len(json.encode(schema))
     except (TypeError, ValueError, RecursionError, UnicodeError) as error:
@@ -57,7 +57,8 @@ def misfit(schema: dict[str, Any], value: Any) -> str | None:
     return None
 
 
-def _too_deep(value: object) -> bool:
+def too_deep(value: object) -> str | None:
+    """Why a value is nested too deeply to be a schema; None when it is not."""
     level: list[object] = [value]
     for _ in range(MAX_DEPTH):
         below: list[object] = []
@@ -67,9 +68,9 @@ def _too_deep(value: object) -> bool:
             elif isinstance(one, list):
                 below.extend(cast("list[object]", one))
         if not below:
-            return False
+            return None
         level = below
-    return True
+    return f"its schema is nested deeper than {MAX_DEPTH} levels"
 
 
 def _short(value: object) -> str:

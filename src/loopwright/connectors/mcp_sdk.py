@@ -7,6 +7,8 @@ Read next: `mcp_session.py`.
 
 from __future__ import annotations
 
+import logging
+
 from ..model.errors import ConfigError
 
 try:
@@ -22,11 +24,16 @@ try:
     from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
     from mcp.shared.message import SessionMessage
     from mcp.shared.transport_context import TransportContext
+    from mcp_types import methods
     from pydantic import TypeAdapter, ValidationError
 except ImportError as error:
     raise ConfigError(
         f"MCP needs the package mcp 2 or newer ({error}); pip install 'loopwright[mcp]' (from a clone: pip install '.[mcp]')"
     ) from error
+
+for _name in ("client", "mcp"):
+    # It logs what a server does wrong with tracebacks; a program that set up no logging would have them on its terminal.
+    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 __all__ = [
     "CallOptions",
@@ -45,6 +52,7 @@ __all__ = [
     "anyio",
     "httpx2",
     "listen",
+    "methods",
     "streamable_http_client",
     "types",
 ]

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from .. import __version__
 from ..model.call_errors import ToolFailure
+from .mcp_failures import words
 from .mcp_sdk import (
     CallOptions,
     ClientRequestContext,
@@ -25,9 +26,12 @@ from .mcp_sdk import (
     SubscriptionLost,
     TransportContext,
     TypeAdapter,
+    ValidationError,
     listen,
+    methods,
     types,
 )
+from .mcp_schemas import too_deep
 from .mcp_streams import Streams
 from .mcp_talk import (
     MAX_QUESTION_CHARS,
@@ -139,6 +143,8 @@ class CarefulDispatcher(JSONRPCDispatcher[TransportContext]):
         super().__init__(streams.read, streams.write)
         self.over = asyncio.Event()
         self.left_out: dict[str, str] = {}
+        self.protocol = ""
+        """The version that is spoken, when it is known."""
 
     async def send_raw_request(
         self,
@@ -152,20 +158,31 @@ class CarefulDispatcher(JSONRPCDispatcher[TransportContext]):
         raw = await super().send_raw_request(method, params, opts, _related_request_id=_related_request_id)
         if method == "tools/list" and isinstance(raw.get("tools"), list):
             listed = cast("list[object]", raw["tools"])
-            raw = {**raw, "tools": [tool for place, tool in enumerate(listed) if self._is_tool(place, tool)]}
+            raw = {**raw, "tools": [one for place, one in enumerate(listed) if self._is_tool(place, one, raw)]}
         return raw
 
-    def _is_tool(self, place: int, tool: object) -> bool:
+    def _is_tool(self, place: int, tool: object, raw: dict[str, Any]) -> bool:
         entry = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
         name = entry.get("name")
         if not isinstance(name, str) or not name:
             self.left_out[f"#{place + 1}"] = "it has no name"
             return False
+        if (why := too_deep(tool)) is not None:
+            self.left_out[name[:_WORDS]] = why
+            return False
         try:
+            methods.validate_server_result("tools/list", self.protocol, {**raw, "tools": [tool]})
             types.Tool.model_validate(tool, by_name=False)
-        except ValueError as error:
+        except KeyError:
+            return True
+        except ValidationError as error:
             schema = entry.get("inputSchema")
-            why = "its schema is no object" if not isinstance(schema, dict) else _first_line(error)
+            kind = cast("dict[str, Any]", schema).get("type") if isinstance(schema, dict) else None
+            why = words(error)
+            if not isinstance(schema, dict):
+                why = "its schema is no object"
+            elif kind != "object":
+                why = 'its schema has not the type "object"'
             self.left_out[name[:_WORDS]] = why
             return False
         return True
@@ -315,6 +332,7 @@ async def opened_session(
             if error.code not in (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION):
                 raise
             await session.discover()
+        dispatcher.protocol = session.protocol_version or ""
         yield McpSession(session, dispatcher, talk)
 
 
@@ -338,6 +356,3 @@ def _text_of(message: types.SamplingMessage) -> str:
         block.text if isinstance(block, types.TextContent) else f"[{block.type}]" for block in message.content_as_list
     )
 
-
-def _first_line(error: ValueError) -> str:
-    return " ".join(str(error).split())[:200]

@@ -10,6 +10,7 @@ Read next: `mcp_connection.py`.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections import deque
@@ -45,6 +46,8 @@ LEAVE_S: Final = 0.5
 """How long a server may take to end after its input was closed. Few wait for that, so it is short."""
 TERM_S: Final = 2.0
 """Between SIGTERM and SIGKILL."""
+WRITE_S: Final = 30.0
+"""How long it may leave what we send unread."""
 _CHUNK: Final = 65_536
 _POLL_S: Final = 0.01
 
@@ -182,6 +185,11 @@ class StdioRoute:
         try:
             return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except (ValidationError, ValueError, RecursionError):
+            pass
+        try:
+            # Values that are nested deeply are refused above; they may stand in one tool of many.
+            return types.jsonrpc_message_adapter.validate_python(json.loads(line), by_name=False)
+        except (ValidationError, ValueError, RecursionError):
             if line.strip():
                 self._keep(line[:MAX_TAIL_CHARS].decode("utf-8", "replace") + "\n")
             return None
@@ -212,7 +220,11 @@ class StdioRoute:
             async for message in outgoing:
                 line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 process.stdin.write(line.encode("utf-8", "replace") + b"\n")
-                await process.stdin.drain()
+                async with asyncio.timeout(WRITE_S):
+                    await process.stdin.drain()
+        except TimeoutError:
+            self._give_up(f"did not read its input for {WRITE_S:g} s")
+            incoming.close()
         except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             incoming.close()  # it does not read any more; who waits for an answer learns it at once
 

@@ -20,7 +20,7 @@ MAX_MESSAGES_PER_SECOND: Final = 2_000
 MAX_JUNK_LINES: Final = 100
 """Lines in a row that are no messages, as of a program that prints its log to standard output."""
 
-MAX_TAIL_CHARS: Final = 2_000
+MAX_TAIL_CHARS: Final = 800
 """What is kept of what a server printed, for the text of errors: the end of it."""
 
 
