@@ -35,7 +35,9 @@ async def asking_call(
         questions.put_nowait((question, answer))
         return await answer
 
-    calling = asyncio.ensure_future(client.call_tool(name, arguments, again=again, elicit=elicit, progress=context.progress))
+    calling = asyncio.ensure_future(
+        client.call_tool(name, arguments, again=again, elicit=elicit, progress=context.progress)
+    )
     hearing = asyncio.ensure_future(questions.get())
     try:
         while True:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..late import Late
 from ..model.connection_errors import McpAnswerError, McpLostError, McpUnavailableError
@@ -56,18 +57,12 @@ class McpState(Struct, frozen=True):
     server: str = ""
     """Name and version that the server gives itself."""
     protocol: str = ""
+    offers: tuple[str, ...] = ()
+    """Which of `tools`, `resources` and `prompts` it says that it has."""
     starts: int = 0
     """Times that it was connected."""
     problem: str | None = None
     """Why it is not connected, or was not the last time; with the end of what the server printed."""
-
-
-class McpCalls(Protocol):
-    """What registering tools needs of a connection beyond `MCPToolSource`, where there is more."""
-
-    def watch(self, renew: Renewed) -> None:
-        """Has `renew` called whenever the server's tools may have changed."""
-        ...
 
 
 class _Live:
@@ -200,6 +195,13 @@ class McpConnection:
         """Has `renew` called, one call at a time, whenever the server says that its tools changed, or was started again."""
         self._renewals.append(renew)
 
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
     async def _listed(self, what: str) -> list[dict[str, Any]]:
         async def ask(session: McpSession) -> list[dict[str, Any]]:
             if not session.can("resources" if what == "resource_templates" else what):
@@ -211,9 +213,7 @@ class McpConnection:
 
         return await self._ask(f"list of {what}", ask, self.spec.list_timeout_s, again=1)
 
-    async def _ask(
-        self, what: str, ask: Callable[[McpSession], Awaitable[_T]], limit_s: float, *, again: int
-    ) -> _T:
+    async def _ask(self, what: str, ask: Callable[[McpSession], Awaitable[_T]], limit_s: float, *, again: int) -> _T:
         """One request, with its time limit; sent again where that is allowed or harmless."""
         unheard = 1  # a server that forgot our session has not done what it was asked
         while True:
@@ -340,7 +340,8 @@ class McpConnection:
     def _publish(self, session: McpSession) -> _Live:
         name, version, protocol = session.about
         starts = self._state.starts + 1
-        self._state = McpState("ready", f"{name} {version}".strip(), protocol, starts)
+        offers = tuple([what for what in ("tools", "resources", "prompts") if session.can(what)])
+        self._state = McpState("ready", f"{name} {version}".strip(), protocol, offers, starts)
         self._live = _Live(session)
         if self._next is not None and not self._next.done():
             self._next.set_result(self._live)
@@ -387,7 +388,7 @@ class McpConnection:
             self._next.exception()  # it is no fault when nobody waits
 
     def _set(self, status: Literal["starting", "pausing", "failed"], problem: str | None) -> None:
-        self._state = McpState(status, self._state.server, self._state.protocol, self._state.starts, problem)
+        self._state = replace(self._state, status=status, problem=problem)
 
     def _changed(self) -> None:
         """The tools may be others now: those who want to know look again, one after the other."""

@@ -99,7 +99,9 @@ def read_mcp_file(path: str | Path, *, env: Mapping[str, str]) -> McpFile:
     try:
         data = place.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{place}: cannot be read: {error.strerror or error}; name another file with --mcp") from error
+        raise ConfigError(
+            f"{place}: cannot be read: {error.strerror or error}; name another file with --mcp"
+        ) from error
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{place}: is larger than {MAX_BYTES} bytes")
     folder = place.absolute().parent
@@ -222,12 +224,19 @@ class _Reading:
         kind = "stdio" if "command" in entry else "http"
         said = entry.get("type")
         if said == "sse":
-            self._say((*place, "type"), f"server {name!r}: the transport sse is not spoken; use the server's http address")
+            self._say(
+                (*place, "type"), f"server {name!r}: the transport sse is not spoken; use the server's http address"
+            )
         elif isinstance(said, str) and _KINDS.get(said, kind) != kind:
-            self._say((*place, "type"), f"server {name!r}: type {said!r} does not go with {'url' if kind == 'http' else 'command'}")
+            self._say(
+                (*place, "type"),
+                f"server {name!r}: type {said!r} does not go with {'url' if kind == 'http' else 'command'}",
+            )
         for key in ("args", "env", "cwd") if kind == "http" else ("headers",):
             if key in entry:
-                self._say((*place, key), f"server {name!r}: {key} does not go with {'url' if kind == 'http' else 'command'}")
+                self._say(
+                    (*place, key), f"server {name!r}: {key} does not go with {'url' if kind == 'http' else 'command'}"
+                )
         url = entry.get("url")
         if isinstance(url, str) and not _VARIABLE.search(url) and urlsplit(url).scheme not in ("http", "https"):
             self._say((*place, "url"), f"server {name!r}: url must begin with http:// or https://")

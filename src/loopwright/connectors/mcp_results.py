@@ -28,7 +28,9 @@ MAX_LABEL: Final = 200
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}/[a-z0-9!#$&^_.+-]{1,60}", re.IGNORECASE)
 
 
-def result_of(result: Mapping[str, Any], *, source: str, output_schema: dict[str, Any] | None = None) -> ToolHandlerResult:
+def result_of(
+    result: Mapping[str, Any], *, source: str, output_schema: dict[str, Any] | None = None
+) -> ToolHandlerResult:
     """The result of a tool of a server, whatever is in it; `source` says where its text is from.
 
     Structured content goes to the host as `data`, and to the model where the server sent no text beside it. What does not
@@ -95,7 +97,9 @@ def _part(block: dict[str, Any]) -> str | ImagePart | FilePart:
     if kind in ("image", "audio"):
         return _binary(block.get("data"), _media_type(block), str(kind))
     if kind == "resource_link":
-        label = ", ".join(_text(block[key])[:MAX_LABEL] for key in ("name", "mimeType", "description") if block.get(key))
+        label = ", ".join(
+            _text(block[key])[:MAX_LABEL] for key in ("name", "mimeType", "description") if block.get(key)
+        )
         return f"[resource {_text(block.get('uri'))[:2_000]}: {label}]"
     resource = block.get("resource")
     if kind == "resource" and isinstance(resource, dict):

@@ -27,7 +27,9 @@ RULES: Final = (
 class SampledByModel:
     """A `Sample` that asks a model: at most `max_calls` times in its life, `max_tokens` each, one at a time."""
 
-    def __init__(self, llm: LLMService, *, max_calls: int = 20, max_tokens: int = 1_000, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self, llm: LLMService, *, max_calls: int = 20, max_tokens: int = 1_000, timeout_s: float = 60.0
+    ) -> None:
         self._llm = llm
         self._left = max_calls
         self._max_tokens = max_tokens

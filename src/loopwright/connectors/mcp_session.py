@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 from .. import __version__
 from ..model.call_errors import ToolFailure
 from .mcp_failures import words
+from .mcp_schemas import too_deep
 from .mcp_sdk import (
     CallOptions,
     ClientRequestContext,
@@ -31,7 +32,6 @@ from .mcp_sdk import (
     methods,
     types,
 )
-from .mcp_schemas import too_deep
 from .mcp_streams import Streams
 from .mcp_talk import (
     MAX_QUESTION_CHARS,
@@ -129,7 +129,10 @@ class Talk:
         """The folders that the server may think of as the project."""
         del context
         return types.ListRootsResult(
-            roots=[types.Root.model_validate({"uri": uri, "name": uri.rstrip("/").rpartition("/")[2]}) for uri in self.roots]
+            roots=[
+                types.Root.model_validate({"uri": uri, "name": uri.rstrip("/").rpartition("/")[2]})
+                for uri in self.roots
+            ]
         )
 
 
@@ -355,4 +358,3 @@ def _text_of(message: types.SamplingMessage) -> str:
     return "\n".join(
         block.text if isinstance(block, types.TextContent) else f"[{block.type}]" for block in message.content_as_list
     )
-

@@ -148,7 +148,10 @@ class _Shelf:
         if held:
             source = self._options.source
             raise ConfigError(
-                [f"tool {name!r} of {source} has the name of a tool that is there; give another prefix" for name in held]
+                [
+                    f"tool {name!r} of {source} has the name of a tool that is there; give another prefix"
+                    for name in held
+                ]
             )
         now = tuple([one.name for one in offered.definitions])
         for name in self.names:
@@ -256,7 +259,9 @@ def _handler(
     async def call(arguments: dict[str, Any], context: ToolContext) -> ToolHandlerResult:
         try:
             if isinstance(client, CarefulCalls):
-                result = await mcp_asking.asking_call(client, name, arguments, context, again=again, source=options.source)
+                result = await mcp_asking.asking_call(
+                    client, name, arguments, context, again=again, source=options.source
+                )
             else:
                 result = await client.call_tool(name, arguments)
         except (McpUnavailableError, McpAnswerError) as error:

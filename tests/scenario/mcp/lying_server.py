@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
+import threading
 from typing import Any
 
 MODE = sys.argv[1]
@@ -53,7 +53,7 @@ def started() -> int:
         return len(file.read())
 
 
-def call(to: Any, params: dict[str, Any], starts: int) -> None:  # noqa: PLR0912 - one branch a lie
+def call(to: Any, params: dict[str, Any], starts: int) -> None:
     token = params.get("_meta", {}).get("progressToken")
     if MODE == "dies" or (MODE == "dies_once" and starts == 1):
         sys.stderr.write("fatal: out of cheese\n")
@@ -111,9 +111,9 @@ def call(to: Any, params: dict[str, Any], starts: int) -> None:  # noqa: PLR0912
 
 
 def main() -> None:
-    starts = started() if MARK and MODE not in ("cancelled",) else 1
+    starts = started() if MARK and MODE != "cancelled" else 1
     if MODE == "mute":
-        time.sleep(3600)
+        threading.Event().wait()
     if MODE == "exits":
         sys.stderr.write("cannot open the door\n")
         sys.exit(4)
@@ -126,7 +126,12 @@ def main() -> None:
             can = {"tools": {"listChanged": True}}
             answer(to, {"protocolVersion": "2025-06-18", "capabilities": can, "serverInfo": about})
         elif method == "tools/list":
-            plain = {"name": "work", "description": "does", "inputSchema": OBJECT, "annotations": {"readOnlyHint": True}}
+            plain = {
+                "name": "work",
+                "description": "does",
+                "inputSchema": OBJECT,
+                "annotations": {"readOnlyHint": True},
+            }
             other = {"name": "more", "inputSchema": OBJECT}
             answer(to, {"tools": LIES if MODE == "lies" else [plain, other] if changed else [plain]})
         elif method == "tools/call":
