@@ -28,7 +28,7 @@ _SECRET_VALUE = re.compile(
     r"|\b(?:sk-[\w-]{16,}|[srp]k_(?:live|test)_\w{8,}|whsec_\w{8,}|hooks\.slack\.com/|gh[pousr]_\w{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]+\.eyJ[\w-]+\.)"
 )
 # Nobody sits at a terminal: pagers, prompts and colours would only hang or litter.
-_QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
+QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
 
 
 class LocalShellBackend:
@@ -54,7 +54,7 @@ class LocalShellBackend:
         source = os.environ if self._env is None else self._env
         env = {name: value for name, value in source.items() if name in self._keep or not is_secret(name, value)}
         shell = shutil.which("bash", path=env.get("PATH", os.defpath)) or "/bin/sh"
-        return ShellLaunch((shell, "-c", command), workspace, {**env, **_QUIET, "PWD": workspace, **self._extra})
+        return ShellLaunch((shell, "-c", command), workspace, {**env, **QUIET, "PWD": workspace, **self._extra})
 
 
 def is_secret(name: str, value: str) -> bool:
