@@ -164,7 +164,8 @@ def _private(folder: str) -> tuple[str, ...]:
 
 
 def _check_places(workspace: str, home: str, named: tuple[str, ...]) -> None:
-    if workspace == "/" or is_below(home, workspace) or any(is_below(workspace, path) for path in ("/proc", "/dev")):
+    kernels = any(is_below(workspace, path) for path in ("/proc", "/sys"))
+    if workspace in ("/", "/dev") or kernels or is_below(home, workspace):
         raise ToolFailure(
             f"the workspace {workspace} holds the home folder or the system, so that a sandbox would protect nothing;"
             " take a folder of the project, or another ShellBackend"

@@ -37,8 +37,8 @@ class ChosenShell(NamedTuple):
 def shell_backend_for_here(sandbox: str = "auto") -> ChosenShell:
     """The backend of this name; `auto`: bubblewrap where it works, else this machine without a sandbox, with a notice.
 
-    Blocks; sandboxes are tried, `auto` once in a process. Raises: `ConfigError` for an unknown name, and when a sandbox that was asked for by name cannot be
-    made here: then nothing runs outside of it.
+    Blocks; sandboxes are tried, `auto` once in a process. Raises: `ConfigError` for an unknown name, and when a sandbox that
+    was asked for by name cannot be made here: then nothing runs outside of it.
     """
     kind, _, image = sandbox.partition(":")
     if kind == "auto" and not image:
@@ -46,24 +46,28 @@ def shell_backend_for_here(sandbox: str = "auto") -> ChosenShell:
     if kind == "local" and not image:
         return ChosenShell(LocalShellBackend(), "")
     if kind == "bubblewrap" and not image:
-        chosen: bubblewrap_shell.BubblewrapShellBackend | docker_shell.DockerShellBackend
-        chosen = bubblewrap_shell.BubblewrapShellBackend()
+        wanted: bubblewrap_shell.BubblewrapShellBackend | docker_shell.DockerShellBackend
+        wanted = bubblewrap_shell.BubblewrapShellBackend()
     elif kind == "docker":
-        chosen = docker_shell.DockerShellBackend(image=image or docker_shell.DEFAULT_IMAGE)
+        wanted = docker_shell.DockerShellBackend(image=image or docker_shell.DEFAULT_IMAGE)
     else:
         raise ConfigError(f"unknown sandbox {sandbox!r}; use {', '.join(SANDBOXES)}")
-    reason = chosen.available()
+    reason = wanted.available()
     if reason is not None:
         raise ConfigError(f"no sandbox {sandbox}: {reason}; take another one, or local for none")
-    return ChosenShell(chosen, "")
+    return ChosenShell(wanted, "")
 
 
 @functools.cache
 def _found_here() -> ChosenShell:
-    sandbox = bubblewrap_shell.BubblewrapShellBackend()
+    return chosen(bubblewrap_shell.BubblewrapShellBackend())
+
+
+def chosen(sandbox: bubblewrap_shell.BubblewrapShellBackend) -> ChosenShell:
+    """This sandbox where it works, else none, with a notice that is logged, too. Blocks."""
     reason = sandbox.available()
     if reason is None:
         return ChosenShell(sandbox, "")
-    notice = f"shell commands run without a sandbox and can do what this user can: {reason}"
+    notice = f"shell commands run without a sandbox and can do what this user can: {' '.join(reason.split())}"
     _log.warning(notice)
     return ChosenShell(LocalShellBackend(), notice)

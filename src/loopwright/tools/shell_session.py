@@ -36,21 +36,21 @@ _DRIVER = r"""
 exec 8<&0 9>&1 </dev/null 2>/dev/null
 _lw_nl='
 '
-while IFS= read -r _lw_mark <&8 && IFS= read -r _lw_lines <&8; do
+while IFS= command read -r _lw_mark <&8 && IFS= command read -r _lw_lines <&8; do
   _lw_text=
   while [ "$_lw_lines" -gt 0 ]; do
-    IFS= read -r _lw_line <&8 || exit 0
+    IFS= command read -r _lw_line <&8 || exit 0
     _lw_text=$_lw_text$_lw_line$_lw_nl
     _lw_lines=$((_lw_lines - 1))
   done
-  printf '%s+;' "$_lw_mark" >&9
+  command printf '%s+;' "$_lw_mark" >&9
   _lw_code=0
   for _lw_once in 1; do
     eval "$_lw_text" >&9 2>&1 </dev/null 8<&- 9>&-
     _lw_code=$?
   done
   set +eux
-  printf '%s%s;' "$_lw_mark" "$_lw_code" >&9
+  command printf '%s%s;' "$_lw_mark" "$_lw_code" >&9
 done
 """
 

@@ -192,7 +192,9 @@ async def test_large_output_within_the_limit_is_complete(box: Toolbox) -> None:
 
 
 async def test_output_that_is_no_text_is_shown_as_far_as_it_is(box: Toolbox) -> None:
-    assert await box.text("bash", command=r"printf 'a\377b\0c'") == f"a\N{REPLACEMENT CHARACTER}b\0c\n[exit code 0]{NEW}"
+    assert (
+        await box.text("bash", command=r"printf 'a\377b\0c'") == f"a\N{REPLACEMENT CHARACTER}b\0c\n[exit code 0]{NEW}"
+    )
 
 
 async def test_many_commands_at_once_leave_no_descriptor_behind(box: Toolbox) -> None:
