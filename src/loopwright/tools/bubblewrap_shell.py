@@ -82,7 +82,7 @@ class BubblewrapShellBackend(Struct, frozen=True, kw_only=True, forbid_unknown_f
             *[Mount("ro-bind", path) for path in given],
             *[Mount("bind", path) for path in self.writable],
             Mount("bind", workspace),
-            *_protections(workspace, self.protected),
+            *protections(workspace, self.protected),
             *[Mount("tmpfs", path, size=_SMALL) for path in self.hidden],
         ]
         inside = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
@@ -177,7 +177,7 @@ def _check_places(workspace: str, home: str, named: tuple[str, ...]) -> None:
         )
 
 
-def _protections(workspace: str, protected: tuple[str, ...]) -> Iterator[Mount]:
+def protections(workspace: str, protected: tuple[str, ...]) -> Iterator[Mount]:
     """Mounts that keep paths of the workspace as they are; the folders around them, so that they cannot be moved away."""
     kept: dict[str, Mount] = {}
     for name in protected:

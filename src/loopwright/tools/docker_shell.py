@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from ..model.call_errors import ToolFailure
 from ..ports.shell import ShellLaunch
-from .bubblewrap_shell import PROTECTED
+from .bubblewrap_shell import PROTECTED, protections
 from .local_shell import QUIET, is_secret
 from .sandbox_limits import SandboxLimits
 
@@ -108,15 +108,9 @@ class DockerShellBackend(Struct, frozen=True, kw_only=True, forbid_unknown_field
             argv += _mount(path, readonly=True)
         for path in (*self.writable, workspace):
             argv += _mount(path)
-        for name in self.protected:
-            parts = name.split("/")
-            around = [os.path.join(workspace, *parts[:n]) for n in range(1, len(parts))]
-            whole = os.path.join(workspace, name)
-            if any(os.path.islink(path) for path in (*around, whole)):
-                raise ToolFailure(f"{whole} is a link, which a sandbox cannot protect; replace it, or unprotect it")
-            for path in around:
-                argv += [] if not os.path.isdir(path) or path in argv else _mount(path)
-            argv += _mount(whole, readonly=True) if os.path.exists(whole) else []
+        for mount in protections(workspace, self.protected):
+            # What is not there has nothing to be mounted.
+            argv += [] if mount.source or mount.how == "tmpfs" else _mount(mount.path, readonly=mount.how == "ro-bind")
         return argv
 
 

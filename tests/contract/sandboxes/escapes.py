@@ -7,6 +7,7 @@ bounded by itself, so that a sandbox that fails is found out without harm. In th
 
 from __future__ import annotations
 
+import sys
 from typing import Literal, NamedTuple
 
 Promise = Literal["stopped", "open", "open for root"]
@@ -159,4 +160,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    print(table())
+    sys.stdout.write(f"{table()}\n")

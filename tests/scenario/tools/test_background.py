@@ -36,6 +36,15 @@ async def begun(box: Toolbox, command: str) -> str:
     return str(result.data["background_id"])
 
 
+def printed(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def folder_of(workspace: Path, command_id: str) -> Path:
+    (folder,) = workspace.glob(f".loopwright/background/*/{command_id}")
+    return folder
+
+
 async def test_a_command_in_the_background_is_answered_at_once_and_told_when_asked(tmp_path: Path) -> None:
     box = toolbox(tmp_path)
     os.mkfifo(tmp_path / "gate")
@@ -54,7 +63,7 @@ async def test_another_process_can_check_and_stop_what_one_that_is_gone_has_star
         f"launch = LocalShellBackend().launch('trap \"echo bye; exit 5\" TERM; echo on; sleep 300 & wait', {str(tmp_path)!r})\n"
         f"print(BackgroundCommands({str(tmp_path)!r}, 's').start(launch, 'serve'))"
     )
-    one = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    one = await asyncio.to_thread(printed, code)
     commands = BackgroundCommands(str(tmp_path), "s")
     async with asyncio.timeout(20):
         while commands.output(one) != "on\n":
@@ -87,7 +96,7 @@ async def test_a_status_that_names_another_process_stops_nobody(tmp_path: Path) 
     box = toolbox(tmp_path)
     one = await begun(box, "true")
     await box.result("background", command_id=one, wait=20)
-    (file,) = tmp_path.glob(f".loopwright/background/*/{one}/status.json")
+    file = folder_of(tmp_path, one) / "status.json"
     forged = {"state": "running", "pid": os.getpid(), "ticks": kept.ticks_of(os.getpid()), "child_ticks": 0}
     file.write_text(json.dumps(json.loads(file.read_text()) | forged))
     assert "[lost" in await box.text("background", command_id=one, action="stop")
@@ -100,8 +109,9 @@ async def test_endless_output_is_bounded_on_disk_and_keeps_beginning_and_end(tmp
     assert result.content.startswith("first\nxx")
     assert "... the middle was not kept ..." in result.content
     assert result.content.endswith("x\nlast\n[exit code 0]")
-    (folder,) = tmp_path.glob(f".loopwright/background/*/{one}")
-    assert sum(file.stat().st_size for file in folder.iterdir()) < HEAD_BYTES + 2 * TAIL_BYTES + 70_000
+    assert (
+        sum(file.stat().st_size for file in folder_of(tmp_path, one).iterdir()) < HEAD_BYTES + 2 * TAIL_BYTES + 70_000
+    )
 
 
 async def test_commands_belong_to_their_session_and_are_bounded(tmp_path: Path) -> None:
@@ -121,7 +131,7 @@ async def test_commands_belong_to_their_session_and_are_bounded(tmp_path: Path) 
 def test_a_command_that_cannot_be_started_is_a_failure_and_leaves_nothing(tmp_path: Path) -> None:
     launch = LocalShellBackend().launch("true", str(tmp_path / "nowhere"))
     commands = BackgroundCommands(str(tmp_path), "s")
-    with pytest.raises(ToolFailure, match="could not be started in the background: .*nowhere"):
+    with pytest.raises(ToolFailure, match=r"could not be started in the background: .*nowhere"):
         commands.start(launch, "true")
     assert commands.all() == []
 

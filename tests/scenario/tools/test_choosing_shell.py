@@ -59,10 +59,10 @@ def test_a_sandbox_that_was_asked_for_by_name_is_never_replaced_by_none(tmp_path
 def test_a_workspace_that_a_sandbox_could_not_protect_is_refused(tmp_path: Path) -> None:
     backend = BubblewrapShellBackend()
     for folder in ("/", str(Path.home()), "/proc"):
-        with pytest.raises(ToolFailure, match="would protect nothing|is not installed"):
+        with pytest.raises(ToolFailure, match=r"would protect nothing|is not installed"):
             backend.launch("true", folder)
     (tmp_path / ".loopwright").symlink_to("/tmp")
-    with pytest.raises(ToolFailure, match="is a link|is not installed"):
+    with pytest.raises(ToolFailure, match=r"is a link|is not installed"):
         backend.launch("true", str(tmp_path))
-    with pytest.raises(ToolFailure, match="there is no /nowhere|is not installed"):
+    with pytest.raises(ToolFailure, match=r"there is no /nowhere|is not installed"):
         structs.replace(backend, writable=("/nowhere",)).launch("true", str(tmp_path))

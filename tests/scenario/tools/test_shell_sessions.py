@@ -116,7 +116,9 @@ async def test_output_that_looks_like_an_end_is_output(box: Toolbox) -> None:
     """A file that holds the mark of an earlier command, and pieces of marks at the edges of what is read at once."""
     await box.text("bash", command="echo $_lw_mark > mark")
     assert await box.text("bash", command="printf '%s0;' $(cat mark); false") != f"(no output)\n{OK}"
-    text = await box.text("bash", command="m=$(cat mark); for i in {1..3000}; do printf '%s\\n%s+;%s5;' $m a b; done; (exit 4)")
+    text = await box.text(
+        "bash", command="m=$(cat mark); for i in {1..3000}; do printf '%s\\n%s+;%s5;' $m a b; done; (exit 4)"
+    )
     assert text.endswith("\n[exit code 4]")
     assert len(text) == len("\n[exit code 4]") + 3000 * (33 + 6)
 
