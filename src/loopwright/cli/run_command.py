@@ -30,6 +30,7 @@ from .options import (
     Model,
     NoStream,
     Preset,
+    Sandbox,
     Session,
     System,
     Workspace,
@@ -47,6 +48,7 @@ from .session_drive import (
     write_json,
 )
 from .session_ids import left_open, resolved
+from .shell_setup import AUTO
 from .standard_streams import text_of_argument
 from .store_place import DEFAULT_DB, opened_store
 
@@ -79,6 +81,7 @@ def run(
     workspace: Workspace = None,
     preset: Preset = None,
     allow_bash: AllowBash = False,
+    sandbox: Sandbox = AUTO,
     max_rounds: MaxRounds = None,
     no_stream: NoStream = False,
     as_json: AsJson = False,
@@ -109,6 +112,7 @@ def run(
         workspace=None if workspace is None else str(workspace),
         preset=preset,
         allow_bash=allow_bash,
+        sandbox=sandbox,
         max_rounds=max_rounds,
         stream=not no_stream,
         system=None if system is None else text_of_argument(system),

@@ -12,32 +12,46 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .agents import agents_tool, hand_off_tool, spawn_agent_tool
     from .board import board_tools
+    from .bubblewrap_shell import BubblewrapShellBackend
+    from .choosing_shell import ChosenShell, shell_backend_for_here
     from .decorator import tool
+    from .docker_shell import DockerShellBackend
     from .local_shell import LocalShellBackend
     from .presets import create_default_tool_registry
     from .registry import ToolRegistry
+    from .sandbox_limits import SandboxLimits
     from .workspace import Workspace
 
 _HOME = {
+    "BubblewrapShellBackend": "bubblewrap_shell",
+    "ChosenShell": "choosing_shell",
+    "DockerShellBackend": "docker_shell",
     "LocalShellBackend": "local_shell",
+    "SandboxLimits": "sandbox_limits",
     "ToolRegistry": "registry",
     "Workspace": "workspace",
     "agents_tool": "agents",
     "board_tools": "board",
     "create_default_tool_registry": "presets",
     "hand_off_tool": "agents",
+    "shell_backend_for_here": "choosing_shell",
     "spawn_agent_tool": "agents",
     "tool": "decorator",
 }
 
 __all__ = [
+    "BubblewrapShellBackend",
+    "ChosenShell",
+    "DockerShellBackend",
     "LocalShellBackend",
+    "SandboxLimits",
     "ToolRegistry",
     "Workspace",
     "agents_tool",
     "board_tools",
     "create_default_tool_registry",
     "hand_off_tool",
+    "shell_backend_for_here",
     "spawn_agent_tool",
     "tool",
 ]

@@ -18,6 +18,7 @@ from ..ports.skill_source import SkillSource
 from ..ports.tool import ToolDefinition
 from .apply_patch import apply_patch_tool
 from .ask import request_user_input_tool
+from .background_tool import background_tool
 from .edit_file import edit_file_tool
 from .glob import glob_tool
 from .grep import grep_tool
@@ -40,6 +41,7 @@ Preset = Literal["core", "explore", "full"]
 _EXPLORE = ("read_file", "glob", "grep", "read_output", "request_user_input")
 _CORE = (
     "bash",
+    "background",
     "read_file",
     "write_file",
     "edit_file",
@@ -60,6 +62,7 @@ _IN_WORKSPACE: Mapping[str, Callable[[Workspace], ToolDefinition]] = {
     "write_file": write_file_tool,
     "edit_file": edit_file_tool,
     "apply_patch": apply_patch_tool,
+    "background": background_tool,
     "glob": glob_tool,
     "grep": grep_tool,
 }
@@ -92,7 +95,8 @@ def create_default_tool_registry(
 
     `workspace` is the folder that file tools and the shell stay in; without it the one of `LOOPWRIGHT_WORKSPACE` in `env`
     (None: this process's environment). The current folder is taken only when it is given: `workspace="."`.
-    `allow_bash=False` leaves the shell out of any preset. A list of names with `exclude` or `allow_bash` only narrows.
+    `allow_bash=False` leaves the shell out of any preset, and with it `background`. `shell_backend` says where it runs; without
+    one it is a sandbox where one can be made (`shell_backend_for_here`). A list of names with `exclude` or `allow_bash` only narrows.
     `skills` adds `load_skill` to any preset, unless it is excluded.
     Raises: `ConfigError` listing every unknown name, and when a tool needs a workspace and there is none.
     """
@@ -138,7 +142,8 @@ def _chosen(preset: str, include: tuple[str, ...], exclude: tuple[str, ...], all
     if problems:
         raise ConfigError(problems)
     left_out = {*exclude, *(() if allow_bash else ("bash",))}
-    return [name for name in dict.fromkeys((*PRESETS[preset], *include)) if name not in left_out]
+    names = [name for name in dict.fromkeys((*PRESETS[preset], *include)) if name not in left_out]
+    return [name for name in names if name != "background" or "bash" in names]
 
 
 def _workspace(given: Workspace | str | Path | None, env: Mapping[str, str], needed_by: list[str]) -> Workspace:
