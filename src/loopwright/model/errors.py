@@ -1,6 +1,6 @@
 """The errors that Loopwright raises, as one tree, each with a code that never changes.
 
-Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: few processes need them.
+Those marked (calls), (archive), (family) and (web) are in `call_errors.py` and so on: few processes need them.
 
     LoopwrightError                      loopwright.error
     ├── UsageError                       fix the call
@@ -33,6 +33,7 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   ├── ForkPositionError            session.fork_position   (archive)
     │   ├── SessionReferencedError       session.referenced   (archive)
     │   ├── MemoryRefusedError           memory.refused   (archive)
+    │   ├── WebRefusedError              web.refused   (web)
     │   └── LoopClosedError              loop.closed
     ├── RetryLaterError                  wait and try again
     │   ├── SessionBusyError             session.busy
@@ -69,6 +70,9 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   ├── PoisonedError                session.poisoned
     │   ├── CompactionFailed             compaction.failed   (calls)
     │   ├── ToolFailure                  tool.failed   (calls)
+    │   ├── WebFailedError               web.failed   (web)
+    │   ├── WebServiceError              web.service   (web)
+    │   ├── DocumentUnreadableError      document.unreadable   (web)
     │   └── OnCommitError                tool.on_commit   (calls)
     └── InvariantError                   bug.invariant    (a fault of ours: please report it)
 
