@@ -92,7 +92,7 @@ def html_text(html: str, url: str, max_chars: int) -> dict[str, Any]:
 
     A page that is too deep, too wide or too odd for that gives its plain text.
     """
-    from markdownify import MarkdownConverter
+    from markdownify import MarkdownConverter  # noqa: PLC0415 - one of the two libraries is needed, and each takes long to load
 
     sys.setrecursionlimit(10 * _MAX_DEPTH)
     try:
@@ -116,7 +116,7 @@ def html_text(html: str, url: str, max_chars: int) -> dict[str, Any]:
 
 
 def _soup(html: str) -> BeautifulSoup:
-    from bs4 import BeautifulSoup
+    from bs4 import BeautifulSoup  # noqa: PLC0415 - one of the two libraries is needed, and each takes long to load
 
     class Soup(BeautifulSoup):
         """A tree with bounds, in which a new item ends the one before it as in a browser; this parser would nest them."""
@@ -216,7 +216,7 @@ def _joined(base: str, link: str) -> str | None:
 
 def pdf_text(data: bytes, first: int, count: int, max_chars: int) -> dict[str, Any]:
     """The text of `count` pages from page `first`, counted from 1, and how many there are."""
-    from pypdf import PdfReader
+    from pypdf import PdfReader  # noqa: PLC0415 - one of the two libraries is needed, and each takes long to load
 
     reader = PdfReader(io.BytesIO(data))
     if reader.is_encrypted and not reader.decrypt(""):
