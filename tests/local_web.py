@@ -66,7 +66,7 @@ def local_web(tls: ssl.SSLContext | None = None) -> Generator[LocalWeb, None, No
             size = int(self.headers.get("content-length", 0))
             asked = Asked(self.command, self.path, dict(self.headers.items()), self.rfile.read(size))
             found = web.answer(asked)
-            self.send_response(found.status)
+            self.send_response_only(found.status)
             for name, value in found.headers.items():
                 self.send_header(name, value)
             self.send_header("content-type", found.media_type)

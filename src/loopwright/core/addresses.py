@@ -93,7 +93,7 @@ def host_problem(host: str) -> str | None:
     four decimal numbers is taken.
     """
     if ":" in host:
-        return None if _is_address(host) else "its host is not an IPv6 address"
+        return None if "%" not in host and _is_address(host) else "its host is not an IPv6 address"
     name = host.removesuffix(".")
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
         return "its host is not a name"

@@ -92,6 +92,8 @@ def _answer(name: str, job: dict[str, Any], data: bytes, cancellation: Cancellat
     finally:
         process.kill()
         process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
     try:
         answer: dict[str, Any] = json.loads(output)
     except ValueError:

@@ -44,7 +44,7 @@ _HIDDEN = re.compile(
 )
 _MAX_LINK = 1000
 _STEP_S = 4.0
-_MAX_DEPTH = 250
+_MAX_DEPTH = 100
 _MAX_TAGS = 100_000
 _MAX_BLANKS = 100
 _MAX_IMPLIED = 8
@@ -59,6 +59,7 @@ _ENDED_BY = {
     "td": ("td", "th"),
     "th": ("td", "th"),
     "option": ("option",),
+    "a": ("a",),
 }
 _ENDS_STOP_AT = ("ul", "ol", "dl", "table", "div", "section", "article", "blockquote", "body")
 _NO_TEXT = "(no text on this page; it may be a picture)"
@@ -94,7 +95,7 @@ def html_text(html: str, url: str, max_chars: int) -> dict[str, Any]:
     """
     from markdownify import MarkdownConverter  # noqa: PLC0415 - one of the two libraries is needed, and each takes long to load
 
-    sys.setrecursionlimit(10 * _MAX_DEPTH)
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 20 * _MAX_DEPTH))
     try:
         with _within(_STEP_S):
             soup = _soup(html)
@@ -179,8 +180,8 @@ def _clean(soup: BeautifulSoup, url: str) -> None:
     """Takes out what a reader does not see, and makes links absolute."""
     for tag in soup(_UNSEEN_TAGS):
         tag.extract()
-    if soup.head is not None:
-        soup.head.extract()
+    for tag in soup(("head", "title")):
+        tag.extract()
     for tag in soup(True):
         hidden = tag.has_attr("hidden") or tag.get("aria-hidden") == "true"
         if hidden or _HIDDEN.search(str(tag.get("style", ""))[:2000]):

@@ -155,7 +155,7 @@ class WebReach:
         problem = "it names no host" if not host else host_problem(host)
         if problem is not None:
             raise WebRefusedError(shown, problem)
-        port = parsed.port or (443 if parsed.scheme == "https" else 80)
+        port = _port(parsed)
         if port not in self._access.ports:
             raise WebRefusedError(shown, f"port {port} is not one of {', '.join(map(str, self._access.ports))}")
         if host_matches(host, self._access.deny_hosts) or not host_matches(host, self._access.allow_hosts):
@@ -285,9 +285,12 @@ def _phrase(status: int) -> str:
 def _same_place(asked: Target, found: httpx2.URL) -> bool:
     """True when whoever allowed to ask the one has allowed to ask the other."""
     host = found.raw_host.decode("ascii", "replace")
-    port = found.port or (443 if found.scheme == "https" else 80)
-    same = (asked.url.scheme, asked.port) == (found.scheme, port)
-    return same_site(asked.host, host) and (same or (asked.port, found.scheme, port) == (80, "https", 443))
+    same = (asked.url.scheme, asked.port) == (found.scheme, _port(found))
+    return same_site(asked.host, host) and (same or (asked.port, found.scheme, _port(found)) == (80, "https", 443))
+
+
+def _port(url: httpx2.URL) -> int:
+    return url.port if url.port is not None else 443 if url.scheme == "https" else 80
 
 
 def _network(target: Target, error: httpx2.HTTPError | None) -> WebFailedError:
