@@ -59,7 +59,7 @@ def local_web(tls: ssl.SSLContext | None = None) -> Generator[LocalWeb, None, No
     """A server while the context lasts."""
 
     class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *words: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
             pass
 
         def do_GET(self) -> None:

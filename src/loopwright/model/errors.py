@@ -1,5 +1,4 @@
 """The errors that Loopwright raises, as one tree, each with a code that never changes.
-
 Those marked (calls), (archive), (family), (connection) and (web) are in `call_errors.py` and so on: few processes need them.
 
     LoopwrightError                      loopwright.error

@@ -17,7 +17,7 @@ import re
 import resource
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from html import unescape
 from typing import TYPE_CHECKING, Any
@@ -162,7 +162,7 @@ class _TooSlowError(Exception):
 
 
 @contextmanager
-def _within(cpu_s: float) -> Iterator[None]:
+def _within(cpu_s: float) -> Generator[None, None, None]:
     """Ends what is done inside after so much time of the processor, as soon as the interpreter comes to it."""
 
     def over(number: int, frame: object) -> None:

@@ -21,7 +21,7 @@ from ..core.pictures import PictureFacts, picture_facts
 from ..model.errors import ConfigError
 from ..model.web_errors import WebServiceError
 from .web_access import Elsewhere, WebAccess, WebReach, body_of
-from .web_services import JsonCall, WebService, text_in
+from .web_services import JsonCall, WebService, list_in, object_in, text_in
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 MAX_MADE_BYTES: Final = 30_000_000
@@ -52,17 +52,19 @@ class ImageEndpoint:
         api_key: str | None = None,
         extra: Mapping[str, Any] | None = None,
         timeout_s: float = 180.0,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         """`base_url`: None is OPENAI_BASE_URL, else OpenAI's own. `api_key`: None is OPENAI_API_KEY, which is sent only to the
         address that the environment or OpenAI names; with a `base_url` of your own, give its key (or "" for none).
 
-        `extra` is sent along: `{"quality": "low"}`, `{"response_format": "b64_json"}` for models that would answer with an address.
+        `env`: None is this process's own. `extra` is sent along: `{"quality": "low"}`, `{"response_format": "b64_json"}` for models that would answer with an address.
         Raises: `ConfigError` without a key, or when `base_url` is no http address.
         """
-        key = api_key if api_key is not None or base_url is not None else os.environ.get("OPENAI_API_KEY", "")
+        known = os.environ if env is None else env
+        key = api_key if api_key is not None or base_url is not None else known.get("OPENAI_API_KEY", "")
         if base_url is None and not key:
             raise ConfigError("generate_image needs a key: pass ImageEndpoint(api_key=...) or set OPENAI_API_KEY")
-        address = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
+        address = base_url or known.get("OPENAI_BASE_URL") or OPENAI_URL
         self.model = model
         self.timeout_s = timeout_s
         self._key = (key or "").strip()
@@ -78,17 +80,16 @@ class ImageEndpoint:
         answer = await self._service.ask(
             JsonCall("POST", f"{self._service.base_url}/images/generations", headers, body=body)
         )
-        found = answer.get("data")
-        first: Any = found[0] if isinstance(found, list) and found else None
-        if not isinstance(first, dict):
+        found = list_in(answer.get("data"))
+        first = object_in(found[0]) if found else None
+        if first is None:
             raise self._service.failed("its answer holds no picture")
         data = await self._data(first)
         try:
             facts = picture_facts(data)
         except ValueError as error:
             raise self._service.failed(f"what it sent is of no use: {error}") from error
-        usage: Any = answer.get("usage")
-        return MadePicture(data, facts, usage if isinstance(usage, dict) else {}, text_in(first.get("revised_prompt")))
+        return MadePicture(data, facts, object_in(answer.get("usage")) or {}, text_in(first.get("revised_prompt")))
 
     async def _data(self, first: dict[str, Any]) -> bytes:
         encoded, url = text_in(first.get("b64_json")), text_in(first.get("url"))

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ..model.errors import ConfigError
 from ..ports.search_provider import SearchProvider, WebResult
-from .web_services import JsonCall, WebService, text_in
+from .web_services import JsonCall, WebService, list_in, object_in, text_in
 
 BRAVE_URL: Final = "https://api.search.brave.com/res/v1"
 TAVILY_URL: Final = "https://api.tavily.com"
@@ -45,10 +45,9 @@ class BraveSearch:
         params = {"q": query, "count": str(min(limit, _MOST)), "text_decorations": "false"}
         url = f"{self._service.base_url}/web/search"
         answer = await self._service.ask(JsonCall("GET", url, {"x-subscription-token": self._key}, params))
-        web = answer.get("web")  # absent when nothing was found
-        return _results(self._service, web.get("results") if isinstance(web, dict) else [], "description", "page_age")[
-            :limit
-        ]
+        web = object_in(answer.get("web"))  # absent when nothing was found
+        found = [] if web is None else web.get("results")
+        return _results(self._service, found, "description", "page_age")[:limit]
 
 
 class TavilySearch:
@@ -114,11 +113,12 @@ def _key(name: str, given: str | None, variables: tuple[str, ...], env: Mapping[
 
 
 def _results(service: WebService, found: Any, snippet: str, published: str) -> list[WebResult]:
-    if not isinstance(found, list):
+    listed = list_in(found)
+    if listed is None:
         raise service.failed("its answer has no list of results")
     results: list[WebResult] = []
-    for one in found:
-        if not isinstance(one, dict) or not text_in(one.get("url")):
+    for one in map(object_in, listed):
+        if one is None or not text_in(one.get("url")):
             continue  # an answer without an address is of no use to anybody
         results.append(
             WebResult(

@@ -92,7 +92,7 @@ class Elsewhere(NamedTuple):
     """Where it leads; not checked yet."""
 
 
-class Target(NamedTuple):
+class WebPlace(NamedTuple):
     """An address on the web, read and fit to be asked as far as its text tells."""
 
     url: httpx2.URL
@@ -138,7 +138,7 @@ class WebReach:
             raise WebFailedError(target.shown, f"it did not come within {self._access.timeout_s:g} s") from error
         raise WebFailedError(visible(url), f"it leads on over {MAX_HOPS} times")
 
-    def checked(self, url: str) -> Target:
+    def checked(self, url: str) -> WebPlace:
         """The address, if its text allows it to be asked. Raises: `WebRefusedError`."""
         if len(url) > MAX_URL:
             raise WebRefusedError(visible(url[:100]) + "…", f"it has {len(url)} characters, over {MAX_URL}")
@@ -160,9 +160,9 @@ class WebReach:
             raise WebRefusedError(shown, f"port {port} is not one of {', '.join(map(str, self._access.ports))}")
         if host_matches(host, self._access.deny_hosts) or not host_matches(host, self._access.allow_hosts):
             raise WebRefusedError(shown, f"the host {host} is not allowed here")
-        return Target(parsed.copy_with(fragment=None), host, port)
+        return WebPlace(parsed.copy_with(fragment=None), host, port)
 
-    async def _hop(self, target: Target) -> Fetched | httpx2.URL:
+    async def _hop(self, target: WebPlace) -> Fetched | httpx2.URL:
         addresses = await self._addresses(target)
         if self._tls is None:
             # Reading the machine's certificates takes tens of milliseconds.
@@ -177,7 +177,7 @@ class WebReach:
             finally:
                 await response.aclose()
 
-    async def _addresses(self, target: Target) -> Sequence[str]:
+    async def _addresses(self, target: WebPlace) -> Sequence[str]:
         """Where to connect to, every one of them checked; with a proxy the host as it is named."""
         resolve = _literal(target.host) or self._access.resolve or _resolved
         if self._access.proxy is not None and _literal(target.host) is None:
@@ -196,7 +196,7 @@ class WebReach:
         return found
 
     async def _asked(
-        self, transport: httpx2.AsyncHTTPTransport, target: Target, addresses: Sequence[str]
+        self, transport: httpx2.AsyncHTTPTransport, target: WebPlace, addresses: Sequence[str]
     ) -> httpx2.Response:
         headers = {
             "host": target.url.netloc.decode("ascii"),
@@ -222,7 +222,7 @@ class WebReach:
                 raise _network(target, error) from error
         raise _network(target, last)
 
-    async def _answer(self, target: Target, response: httpx2.Response) -> Fetched | httpx2.URL:
+    async def _answer(self, target: WebPlace, response: httpx2.Response) -> Fetched | httpx2.URL:
         status = response.status_code
         location = response.headers.get("location")
         if status in _REDIRECTS and location:
@@ -282,7 +282,7 @@ def _phrase(status: int) -> str:
         return ""
 
 
-def _same_place(asked: Target, found: httpx2.URL) -> bool:
+def _same_place(asked: WebPlace, found: httpx2.URL) -> bool:
     """True when whoever allowed to ask the one has allowed to ask the other."""
     host = found.raw_host.decode("ascii", "replace")
     same = (asked.url.scheme, asked.port) == (found.scheme, _port(found))
@@ -293,7 +293,7 @@ def _port(url: httpx2.URL) -> int:
     return url.port if url.port is not None else 443 if url.scheme == "https" else 80
 
 
-def _network(target: Target, error: httpx2.HTTPError | None) -> WebFailedError:
+def _network(target: WebPlace, error: httpx2.HTTPError | None) -> WebFailedError:
     kind = type(error).__name__ if error is not None else "no connection"
     detail = visible(str(error or ""))[:200]
     return WebFailedError(target.shown, f"network fault: {kind} {detail}".rstrip())

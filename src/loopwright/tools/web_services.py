@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import httpx2
@@ -86,10 +86,10 @@ class WebService:
         if cut:
             raise self._failed(f"its answer has over {self._max_bytes} bytes", status)
         try:
-            answer = json.decode(data)
+            answer = object_in(json.decode(data))
         except (DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._failed(f"its answer is not JSON ({error})", status) from error
-        if not isinstance(answer, dict):
+        if answer is None:
             raise self._failed("its answer is not a JSON object", status)
         return answer
 
@@ -104,6 +104,16 @@ class WebService:
         )
 
 
+def object_in(value: Any) -> dict[str, Any] | None:
+    """A field that should be a JSON object; None for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def list_in(value: Any) -> list[Any] | None:
+    """A field that should be a list; None for anything else."""
+    return cast("list[Any]", value) if isinstance(value, list) else None
+
+
 def text_in(value: Any) -> str:
     """The text of a field that should be one; "" for anything else."""
     return value if isinstance(value, str) else ""
@@ -116,8 +126,9 @@ def _said(data: bytes) -> str:
     except (DecodeError, UnicodeDecodeError, RecursionError):
         return ""
     for _ in range(3):
-        if isinstance(answer, dict):
-            answer = next((answer[key] for key in ("error", "detail", "message") if answer.get(key)), "")
+        inner = object_in(answer)
+        if inner is not None:
+            answer = next((inner[key] for key in ("error", "detail", "message") if inner.get(key)), "")
     return text_in(answer)[:_MAX_SAID]
 
 

@@ -82,7 +82,7 @@ def test_a_page_of_an_odd_shape_still_gives_its_text(html: str, has: str) -> Non
 
 def test_a_stop_ends_the_reading_of_a_page_that_takes_for_ever() -> None:
     context = FakeToolContext()
-    context.cancellation.cancel("enough")  # type: ignore[attr-defined]
+    context.cancellation.cancel("enough")
     with pytest.raises(CancellationRequested, match="enough"):
         page_text("<![CDATA[" * 200_000, "https://a.test/", context.cancellation)
 

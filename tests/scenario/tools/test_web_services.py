@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -215,7 +216,7 @@ async def test_a_name_that_is_taken_meanwhile_costs_neither_the_file_nor_the_pic
 async def test_an_answer_without_a_picture_leaves_no_file(web: LocalWeb, tmp_path: Path, answer: Any, why: str) -> None:
     web.pages["/images/generations"] = as_json(answer)
     assert why in await studio(web, tmp_path).failure("generate_image", prompt="x", path="a.png")
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
 
 
 async def test_after_a_crash_the_file_tells_what_became_of_the_call(web: LocalWeb, tmp_path: Path) -> None:
@@ -229,5 +230,11 @@ async def test_after_a_crash_the_file_tells_what_became_of_the_call(web: LocalWe
     assert "the picture is there" in tool.reconcile(call).content  # type: ignore[union-attr, operator]
 
 
-def test_a_key_of_the_environment_is_not_sent_to_an_address_that_it_is_not_for(web: LocalWeb) -> None:
-    assert ImageEndpoint(base_url=web.url).timeout_s == 180
+async def test_a_key_of_the_environment_is_not_sent_to_an_address_that_it_is_not_for(web: LocalWeb) -> None:
+    web.pages["/images/generations"] = as_json({"data": [{"b64_json": base64.b64encode(png()).decode()}]})
+    env = {"OPENAI_API_KEY": KEY}
+    await ImageEndpoint(base_url=web.url, env=env).make("x")
+    await ImageEndpoint(env={**env, "OPENAI_BASE_URL": web.url}).make("x")
+    assert ["authorization" in asked.headers for asked in web.asked] == [False, True]
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+        ImageEndpoint(env={})
