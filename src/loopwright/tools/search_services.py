@@ -46,7 +46,7 @@ class BraveSearch:
         url = f"{self._service.base_url}/web/search"
         answer = await self._service.ask(JsonCall("GET", url, {"x-subscription-token": self._key}, params))
         web = object_in(answer.get("web"))  # absent when nothing was found
-        found = [] if web is None else web.get("results")
+        found: Any = [] if web is None else web.get("results")
         return _results(self._service, found, "description", "page_age")[:limit]
 
 

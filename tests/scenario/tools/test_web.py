@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from tests.local_web import Answer, LocalWeb, local_web, pdf, png
+from tests.local_web import Answer, Asked, LocalWeb, local_web, pdf, png
 from tests.scenario.tools.toolbox import Toolbox
 
 from loopwright.model.errors import ConfigError
@@ -193,9 +193,16 @@ async def test_a_server_that_never_ends_is_given_up_in_time_and_by_a_stop(web: L
     web.pages["/"] = Answer(b"begin", "text/plain", hang=True)
     message = await open_to(web, timeout_s=0.2).failure("web_fetch", url=f"{web.url}/")
     assert "did not come within 0.2 s" in message
-    task = asyncio.create_task(open_to(web).text("web_fetch", url=f"{web.url}/"))
-    while len(web.asked) < 2:
-        await asyncio.to_thread(lambda: None)
+    came = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def answer(asked: Asked) -> Answer:
+        loop.call_soon_threadsafe(came.set)
+        return Answer(b"begin", "text/plain", hang=True)
+
+    web.pages["/stopped"] = answer
+    task = asyncio.create_task(open_to(web).text("web_fetch", url=f"{web.url}/stopped"))
+    await came.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
