@@ -32,7 +32,7 @@ _ORDERS: Final = {
     "a mark of a chat format": r"<\|\w{2,30}\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>|<\s{0,3}/?\s{0,3}(?:system|assistant|function_calls?|tool_calls?|tool_results?)\s{0,3}>",
 }
 _PATTERNS: Final = {what: re.compile(pattern) for what, pattern in _ORDERS.items()}
-_LOOKED_AT: Final = 1_000_000
+_LOOKED_AT: Final = 200_000
 """Characters of one text that are looked through for orders; the frame and what is hidden have no such bound."""
 
 
@@ -96,7 +96,7 @@ class InjectionMarking:
 
 def orders_in(text: str) -> tuple[str, ...]:
     """What kinds of orders a text seems to give, also where they are written with other letters of the same look or spread
-    by invisible characters; at most the first million characters are looked through."""
+    by invisible characters; at most the first 200,000 characters are looked through."""
     plain = unicodedata.normalize("NFKC", shown(text[:_LOOKED_AT])).casefold()
     found = [what for what, pattern in _PATTERNS.items() if pattern.search(plain)]
     if "a mark of a chat format" not in found and _PATTERNS["a mark of a chat format"].search(
