@@ -32,7 +32,7 @@ _UNSEEN = re.compile(
 
 _BASE64: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
 
-_PIECE: Final = 65_536
+_PIECE: Final = 16_384
 
 _MARKS: Final = (("[", "]"), ("\u27e6", "\u27e7"), ("\u2039", "\u203a"))
 _MOST_PASSES: Final = 8

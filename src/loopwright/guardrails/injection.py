@@ -21,7 +21,7 @@ _OLDER = rf"(?:previous|prior|above|earlier|preceding|existing|original|all){_GA
 _ORDERS: Final = {
     "to ignore instructions": rf"\b(?:ignore|disregard|forget|override|bypass)\b{_GAP}{_WORDS}(?:instructions?|prompts?|rules?|guidelines?|directions?|commands?|context|messages?)\b",
     "to forget what came before": rf"\b(?:ignore|disregard|forget){_GAP}(?:everything|anything|all){_GAP}(?:{_OLDER}|before|you\b|that\b)",
-    "new instructions": rf"\b(?:new|updated|real|actual|important|secret|additional){_GAP}(?:system{_GAP})?(?:instructions?|prompt|directives?|task)\b{_GAP}?:",
+    "new instructions": rf"\b(?:new|updated|real|actual|important|secret|additional){_GAP}(?:system{_GAP})?(?:instructions?|prompt|directives?|task)\s{{0,3}}:",
     "a new role": rf"\byou{_GAP}(?:are|re){_GAP}now{_GAP}|\bact{_GAP}as{_GAP}(?:an?{_GAP})?(?:system|admin|administrator|root|developer|unrestricted|jailbroken)\b|\bpretend{_GAP}(?:to{_GAP}be|you{_GAP}are)\b",
     "the system prompt": rf"\b(?:reveal|print|show|repeat|output|leak|send|tell{_GAP}me){_GAP}{_WORDS}(?:system{_GAP}prompt|initial{_GAP}(?:prompt|instructions))\b",
     "to keep it from the user": rf"\b(?:do{_GAP}not|don{_GAP}?t|never|without){_GAP}(?:tell|telling|inform|informing|mention|mentioning|alert|alerting|notify|notifying|reveal|revealing){_GAP}{_WORDS}(?:user|users|human|anyone|anybody|owner|this)\b",

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import tracemalloc
+from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -75,6 +76,13 @@ def written(secret: str, form: str, before: bytes, gap: str) -> str:
             return secret
 
 
+def decoded(text: str) -> Iterator[bytes]:
+    """What every run of base64 in a text says, wherever it is begun to be read."""
+    for run in re.findall("[A-Za-z0-9+/]{8,}", text):
+        for begin in range(4):
+            yield base64.b64decode(run[begin : begin + (len(run) - begin) // 4 * 4])
+
+
 @pytest.mark.fuzz
 @settings(max_examples=examples(150))
 @given(
@@ -106,14 +114,7 @@ def test_no_form_of_a_known_secret_is_left(
             left = "".join([c for c in written(secret, form, before, "") if not c.isspace() and c not in UNSEEN])
             assert left not in shown
         else:
-            whole = (
-                base64.b64decode(
-                    "".join([c for c in new if (c.isascii() and c.isalnum()) or c in "+/"]) + "==", validate=False
-                )
-                if new.isascii()
-                else b""
-            )
-            assert secret.encode() not in whole
+            assert not any(secret.encode() in data for data in decoded(shown))
     assert bool(names) == (new != text)
     assert finder.redacted(new) == (new, ()), "what was redacted is not redacted again"
     assert finder.has_mark(new) == bool(names) or finder.has_mark(text)
@@ -225,7 +226,7 @@ def test_no_text_makes_the_work_more_than_linear(pieces: list[str]) -> None:
 
 def test_the_memory_for_a_large_text_is_a_few_copies_of_it() -> None:
     finder = SecretFinder({"A": "correct-horse-battery"})
-    text = "lorem ipsum dolor \n" * 30_000 + "correct-horse-battery"
+    text = "lorem ipsum dolor \n" * 12_000 + "correct-horse-battery"
     tracemalloc.start()
     try:
         new, _ = finder.redacted(text)
