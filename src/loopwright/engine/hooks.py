@@ -44,6 +44,8 @@ class AgentHooks:
 
     def __init__(self) -> None:
         self._points: dict[HookPoint, list[_Registered]] = {}
+        self.in_use = False
+        """A hook was registered somewhere; looked at first, so that a loop without hooks loads no points."""
 
     def register(
         self,
@@ -62,6 +64,7 @@ class AgentHooks:
         point = _point(point)
         label = name or str(getattr(handler, "__qualname__", repr(handler)))
         chain = self._points.setdefault(point, [])
+        self.in_use = True
         taken = [r for r in chain if r.name == label]
         if taken and name is not None and not replace:
             raise ConfigError(f"a hook named {label!r} is registered at {point}; use replace()")
@@ -97,11 +100,6 @@ class AgentHooks:
             self._points[at] = kept
         return removed
 
-    @property
-    def in_use(self) -> bool:
-        """True when a hook is registered anywhere; asked first, so that a loop without hooks loads no points."""
-        return bool(self._points)
-
     def has(self, point: HookPoint | str) -> bool:
         """True when any hook is registered there."""
         return bool(self._points.get(_point(point)))
@@ -114,6 +112,7 @@ class AgentHooks:
         """Removes all hooks of a point, or all."""
         if point is None:
             self._points.clear()
+            self.in_use = False
         else:
             self._points.pop(_point(point), None)
 

@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     from .context_parts import ContextParts
     from .model_chain import ModelChain
     from .timer_service import TimerService
+    from .tool_slots import ToolSlots
     from .turn import Turn
 else:
     events = Late("loopwright.model.events")
     Admission = Executor = Turn = ContextParts = FoldStrategy = Learned = Any
-    ModelChain = Prices = TimerService = TokenCounter = Any
+    ModelChain = Prices = TimerService = TokenCounter = ToolSlots = Any
 
 
 class Kernel(Struct, kw_only=True):
@@ -85,6 +86,8 @@ class Kernel(Struct, kw_only=True):
     """Work beside the runs: folds, and what memory is told."""
     timer_service: TimerService | None = None
     """Who fires the timers of this loop, once it was begun."""
+    slots: ToolSlots | None = None
+    """Slots of tools with a limit of their own, once one of them was called."""
     closing: bool = False
     """True once the loop is being closed: nothing beside the runs is begun any more."""
     events: int = 0

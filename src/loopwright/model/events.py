@@ -152,6 +152,29 @@ class ToolCallFailed(Struct, frozen=True, tag="tool_call_failed"):
     output: str
 
 
+class ToolAttemptFailed(Struct, frozen=True, tag="tool_attempt_failed"):
+    """A handler failed and is called again, under the same key."""
+
+    tool_call_id: str
+    name: str
+    attempt: int
+    """From 1."""
+    max_attempts: int
+    error: str
+    next_sleep_s: float
+
+
+class ToolProgress(Struct, frozen=True, tag="tool_progress"):
+    """A handler says how far it is."""
+
+    tool_call_id: str
+    name: str
+    done: float
+    total: float | None
+    """None: how much there is is not known."""
+    message: str
+
+
 class LoopCancelled(Struct, frozen=True, tag="loop_cancelled"):
     """The run was stopped."""
 
@@ -362,6 +385,8 @@ EventData: TypeAlias = (
     | ToolCallStarted
     | ToolCallCompleted
     | ToolCallFailed
+    | ToolAttemptFailed
+    | ToolProgress
     | LoopCancelled
     | PromptPrefix
     | UsageUpdated
