@@ -41,7 +41,7 @@ def cut(text: str, places: Sequence[int]) -> list[str]:
 
 
 @pytest.mark.fuzz
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(50))
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=12))
 @example(f"a {SECRET} b", [4, 9, 12])
 @example(SHAPE, list(range(30)))
