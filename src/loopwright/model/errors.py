@@ -66,7 +66,7 @@ Those marked (calls), (archive), (family), (connection) and (web) are in `call_e
     ├── RunError                         what ended a run
     │   ├── CancellationRequested        cancelled
     │   ├── HookFailedError              hook.failed
-    │   │   └── GuardrailBlockedError    guardrail.blocked   (calls)
+    │   ├── GuardrailBlockedError        guardrail.blocked   (calls)
     │   ├── StructuredOutputError        output.invalid
     │   ├── PoisonedError                session.poisoned
     │   ├── CompactionFailed             compaction.failed   (calls)
