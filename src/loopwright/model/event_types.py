@@ -29,6 +29,7 @@ class AgentEventType(StrEnum):
     TOOL_CALL_COMPLETED = "tool_call_completed"
     TOOL_CALL_FAILED = "tool_call_failed"
     TOOL_ATTEMPT_FAILED = "tool_attempt_failed"
+    TOOL_PROGRESS = "tool_progress"
     LOOP_CANCELLED = "loop_cancelled"
     PROMPT_PREFIX = "prompt_prefix"
     USAGE_UPDATED = "usage_updated"

@@ -164,6 +164,17 @@ class ToolAttemptFailed(Struct, frozen=True, tag="tool_attempt_failed"):
     next_sleep_s: float
 
 
+class ToolProgress(Struct, frozen=True, tag="tool_progress"):
+    """A handler says how far it is."""
+
+    tool_call_id: str
+    name: str
+    done: float
+    total: float | None
+    """None: how much there is is not known."""
+    message: str
+
+
 class LoopCancelled(Struct, frozen=True, tag="loop_cancelled"):
     """The run was stopped."""
 
@@ -375,6 +386,7 @@ EventData: TypeAlias = (
     | ToolCallCompleted
     | ToolCallFailed
     | ToolAttemptFailed
+    | ToolProgress
     | LoopCancelled
     | PromptPrefix
     | UsageUpdated

@@ -140,6 +140,8 @@ class FakeToolContext:
         self.woken: Woken | None = None
         self.asked: list[InputNeeded] = []
         self._answers = list(answers)
+        self.told: list[tuple[float, float | None, str]] = []
+        """What was given to `progress`."""
         self._outputs = dict(outputs or {})
         self._works: list[OnCommit] = []
 
@@ -171,6 +173,10 @@ class FakeToolContext:
             raise ToolFailure(f"no stored output {artifact_id!r}; known: {', '.join(self._outputs) or 'none'}")
         data = encoded(self._outputs[artifact_id])
         return slice_of(data, 0, len(data), offset, limit)
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Keeps it in `told`."""
+        self.told.append((done, total, message))
 
     def on_commit(self, fn: OnCommit) -> None:
         """Keeps the function for `commit`."""
