@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .local_shell import LocalShellBackend
     from .presets import create_default_tool_registry
     from .registry import ToolRegistry
+    from .tool_search import tool_search_tool
     from .workspace import Workspace
 
 _HOME = {
@@ -28,6 +29,7 @@ _HOME = {
     "hand_off_tool": "agents",
     "spawn_agent_tool": "agents",
     "tool": "decorator",
+    "tool_search_tool": "tool_search",
 }
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "hand_off_tool",
     "spawn_agent_tool",
     "tool",
+    "tool_search_tool",
 ]
 
 
