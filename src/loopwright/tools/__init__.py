@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .registry import ToolRegistry
     from .sandbox_limits import SandboxLimits
     from .search_services import BraveSearch, SearxngSearch, TavilySearch, search_provider_from_env
+    from .tool_search import tool_search_tool
     from .view_image import view_image_tool
     from .web_access import WebAccess
     from .web_fetch import web_fetch_tool
@@ -51,6 +52,7 @@ _HOME = {
     "shell_backend_for_here": "choosing_shell",
     "spawn_agent_tool": "agents",
     "tool": "decorator",
+    "tool_search_tool": "tool_search",
     "view_image_tool": "view_image",
     "web_fetch_tool": "web_fetch",
     "web_search_tool": "web_search",
@@ -78,6 +80,7 @@ __all__ = [
     "shell_backend_for_here",
     "spawn_agent_tool",
     "tool",
+    "tool_search_tool",
     "view_image_tool",
     "web_fetch_tool",
     "web_search_tool",
