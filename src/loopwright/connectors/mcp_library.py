@@ -96,7 +96,8 @@ class _Resources:
             found = await server.read_resource(uri)
         except _FAILURES as error:
             raise ToolFailure(str(error)) from error
-        parts = contents_of(found.get("contents") or [], f"MCP server {name}, {uri[:MAX_WORDS]}")
+        contents: list[Any] = found.get("contents") or []
+        parts = contents_of(contents, f"MCP server {name}, {uri[:MAX_WORDS]}")
         return ToolHandlerResult(tuple(parts) if parts else "(no content)")
 
     async def _lines(self, server: Library) -> list[str]:
@@ -123,7 +124,8 @@ class _Prompts:
         except _FAILURES as error:
             raise ToolFailure(str(error)) from error
         blocks: list[Any] = []
-        for message in found.get("messages") or []:
+        messages: list[dict[str, Any]] = found.get("messages") or []
+        for message in messages:
             blocks += [{"type": "text", "text": f"{message.get('role')}:"}, message.get("content")]
         parts = parts_of(blocks, f"MCP server {name}, prompt {wanted[:MAX_WORDS]}")
         return ToolHandlerResult(tuple(parts) if parts else "(no content)")

@@ -39,7 +39,7 @@ def result_of(
     failed = result.get("isError") is True
     blocks = result.get("content")
     structured = result.get("structuredContent")
-    parts = parts_of(blocks if isinstance(blocks, list) else [], source)
+    parts = parts_of(cast("list[object]", blocks) if isinstance(blocks, list) else [], source)
     notes: list[str] = []
     if structured is not None:
         if not parts:

@@ -113,7 +113,10 @@ async def connect_mcp(
         source = read_mcp_file(source, env=os.environ if env is None else env)
     specs = source.servers if isinstance(source, McpFile) else tuple(source)
     addresses = tuple([address_of(root) for root in roots])
-    made = make or (lambda spec: McpConnection(spec, sample=sample, roots=addresses))
+
+    def made(spec: McpServerSpec) -> McpConnection:
+        return McpConnection(spec, sample=sample, roots=addresses) if make is None else make(spec)
+
     servers = McpServers({spec.name: made(spec) for spec in specs if not spec.disabled})
     try:
         await servers.connect()

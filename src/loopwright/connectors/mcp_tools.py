@@ -172,9 +172,10 @@ async def offered_tools(client: MCPToolSource, options: McpToolOptions) -> Offer
 
 def listed_tools(listed: Any) -> list[dict[str, Any]]:
     """What a client listed, as dicts of the protocol."""
-    inner = listed if isinstance(listed, list | tuple) else getattr(listed, "tools", None)
-    if inner is None and isinstance(listed, dict):
-        inner = cast("dict[str, Any]", listed).get("tools")
+    if isinstance(listed, dict):
+        inner: Any = cast("dict[str, Any]", listed).get("tools")
+    else:
+        inner = getattr(listed, "tools", cast("object", listed))
     return [plain(one) for one in cast("Iterable[Any]", inner or ())]
 
 
@@ -223,10 +224,11 @@ def _definition(name: str, entry: Mapping[str, Any], client: MCPToolSource, opti
     if len(description) > MAX_DESCRIPTION:
         description = f"{description[:MAX_DESCRIPTION]} …"
     schema = cast("dict[str, Any]", _field(entry, "inputSchema", "input_schema"))
-    promised = _field(entry, "outputSchema", "output_schema")
-    if not isinstance(promised, dict) or mcp_schemas.unusable_schema(promised) is not None:
+    given: Any = _field(entry, "outputSchema", "output_schema")
+    promised = cast("dict[str, Any]", given) if isinstance(given, dict) else None
+    if promised is not None and mcp_schemas.unusable_schema(promised) is not None:
         promised = None
-    call = _handler(name, client, options, cast("dict[str, Any] | None", promised), effect)
+    call = _handler(name, client, options, promised, effect)
     return ToolDefinition(
         name=tool_name(options.prefix, name),
         description=inside(description) or f"{name} of {options.source}",
