@@ -46,13 +46,14 @@ if TYPE_CHECKING:
     from ..model.agent_spec import AgentSpec
     from ..model.workflow_records import WorkflowStarted
     from ..model.workflow_spec import WorkflowSpec
-    from . import call_workflows, child_limits, tree_stops
+    from . import call_workflows, child_limits, tool_slots, tree_stops
     from .call_workflows import CallWorkflows
     from .child_limits import ChildLimit
 else:
     workflow_records = Late("loopwright.model.workflow_records")
     call_workflows = Late("loopwright.engine.call_workflows")
     child_limits = Late("loopwright.engine.child_limits")
+    tool_slots = Late("loopwright.engine.tool_slots")
     tree_stops = Late("loopwright.engine.tree_stops")
 
 ENDED = frozenset({"completed", "cancelled", "hit_round_limit", "budget_exceeded", "degraded", "failed"})
@@ -296,7 +297,8 @@ class CallChildren:
         self, child_id: str, name: str, lifecycle: str, limit: ChildLimit | None = None
     ) -> ChildResult:
         run = self._run
-        result = await (run_child(run, child_id) if limit is None else limit.run_child())
+        work = run_child(run, child_id) if limit is None else limit.run_child()
+        result = await (work if run.kernel.slots is None else tool_slots.without(run.kernel.slots, self._key, work))
         if result is None or result.status not in ENDED:
             questions = () if result is None else result.pending_interactions
             raise CallMustWait(

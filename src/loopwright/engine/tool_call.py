@@ -34,22 +34,28 @@ from ..ports.tool import (
     ToolHandlerResult,
     WaitNeeded,
 )
+from ..ports.tools_sought import ToolsSought
 from ..ports.transaction_work import OnCommit
 from ..prompts import prompt
-from .handler_context import CallMustWait, HandlerContext, Left
+from .handler_context import CallMustAsk, CallMustWait, HandlerContext, Left, leaving_in
 from .leaving import LEAVING, refused
 from .outputs import kept_data, within_limit
+from .result_hooks import after_hooks, is_failed
 from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
 
 if TYPE_CHECKING:
     from ..core import unseen
-    from . import call_waits, session_lists, uncertain
+    from . import background_calls, call_waits, found_tools, session_lists, tool_attempts, tool_slots, uncertain
     from .children import CallChildren
 else:
+    background_calls = Late("loopwright.engine.background_calls")
     call_waits = Late("loopwright.engine.call_waits")
+    found_tools = Late("loopwright.engine.found_tools")
     session_lists = Late("loopwright.engine.session_lists")
+    tool_attempts = Late("loopwright.engine.tool_attempts")
+    tool_slots = Late("loopwright.engine.tool_slots")
     uncertain = Late("loopwright.engine.uncertain")
     unseen = Late("loopwright.core.unseen")
 
@@ -74,6 +80,8 @@ class ToolRun:
         """The handler runs in a thread, which nothing can stop."""
         self.limit_s: float | None = None
         """What the handler may take, where somebody else than the tool and the loop says."""
+        self.attempts = 1
+        """Calls of its handler so far, where its tool declares more than one."""
         self.spawned: CallChildren | None = None
         """What its handler did with children."""
 
@@ -100,11 +108,19 @@ class ToolRun:
             return await self.answer("invalid", why)
         if not await self._allowed():
             return None
-        return await self._execute()
+        tool = self.tool
+        if tool.background and background_calls.goes_beside(self):
+            return await background_calls.begin(self)
+        if tool.max_parallel is not None:
+            return await tool_slots.in_slot(self, tool.max_parallel)
+        return await self.execute()
 
     def _problem(self) -> str | None:
         problem = self.run_context.tools.problems(self.name, self.arguments)
-        return None if problem is None else str(ToolValidationError(self.name, problem))
+        if problem is None:
+            return None
+        told = str(ToolValidationError(self.name, problem))
+        return found_tools.with_definition(told, self.tool) if self.tool is not None and self.tool.deferred else told
 
     async def _allowed(self) -> bool:
         """Asks the hooks; True when the handler may run. Also on resume: a hook sees every run of a tool."""
@@ -121,7 +137,7 @@ class ToolRun:
             answer=call.answer,
             answered=call.answered,
         )
-        await run.kernel.hooks.run(HookPoint.TOOL_BEFORE, context)
+        await run.kernel.hooked(HookPoint.TOOL_BEFORE, context)
         if context.question is not None and not call.answered:
             await call_waits.ask(
                 self, InputNeeded(context.question, "approval", context.options, None, {"arguments": context.arguments})
@@ -153,7 +169,8 @@ class ToolRun:
             await self.answer("refused", why)
         return why is None
 
-    async def _execute(self) -> None:
+    async def execute(self) -> None:
+        """Runs the handler and answers the call, or leaves it open: it was permitted and need not wait for anything."""
         run, tool = self.run_context, self.tool
         assert tool is not None
         self.intent = ToolStarted(self.call.call.id, self.name, self.arguments, tool.effect, self.key)
@@ -163,7 +180,10 @@ class ToolRun:
         await run.assure_lease()
         run.emit(AgentEventType.TOOL_CALL_STARTED, self.call.call.id, self.name, self.arguments)
         limit = self.limit_s or tool.timeout_s or run.kernel.config.tool_timeout_s
-        for last in (False, True):
+        tries, last = None, False
+        if tool.retry is not None and tool.effect != "once":
+            tries = tool_attempts.Attempts(self, tool.retry, limit)
+        while True:
             context = HandlerContext(run, self.call, self.name, self.key, tool.effect)
             try:
                 run.kernel.ambient.reach(f"tool.before:{self.name}")
@@ -171,7 +191,7 @@ class ToolRun:
                     self._call(tool, context),
                     run.token,
                     run.kernel.deadlines,
-                    timeout_s=limit,
+                    timeout_s=limit if tries is None else tries.left_s(),
                     grace_s=run.kernel.config.stop_grace_s,
                 )
                 run.kernel.ambient.reach(f"tool.after:{self.name}")
@@ -179,8 +199,11 @@ class ToolRun:
                 raise
             except Exception as error:  # noqa: BLE001 - the tool boundary: any failure is an answer for the model
                 context.drop()
+                if tries is not None and await tries.again(error):
+                    continue
                 if await self.failed(error, last=last):
                     return None
+                last = True
                 continue
             left = context.left()
             self.spawned = context.spawned
@@ -192,7 +215,6 @@ class ToolRun:
             context.drop()
             context.cancellation.cancel("the call was stopped")
             return await self._left(raced, limit)
-        return None
 
     async def _call(self, tool: ToolDefinition, context: HandlerContext) -> Any:
         handler = tool.handler
@@ -204,8 +226,10 @@ class ToolRun:
                 return await in_thread(lambda: handler(self.arguments, context))
             value = handler(self.arguments, context)
             return await value if inspect.isawaitable(value) else value
-        except CallMustWait as waiting:
+        except (CallMustWait, CallMustAsk) as waiting:
             return waiting
+        except BaseExceptionGroup as several:
+            return leaving_in(several)
         except LEAVING as leaving:
             raise refused(leaving, "the handler", task) from leaving
 
@@ -223,6 +247,10 @@ class ToolRun:
             return await call_waits.wait_for(self, value, bool(works or written or timed))
         if isinstance(value, CallMustWait):
             return await call_waits.wait(self, value.waits)
+        if isinstance(value, CallMustAsk):
+            return await call_waits.ask_for_handler(self, value.needed)
+        if isinstance(value, ToolsSought):
+            return await found_tools.answer(self, value)
         status: ResultStatus = "finished"
         data: Any = None
         if isinstance(value, ToolHandlerResult):
@@ -248,6 +276,8 @@ class ToolRun:
         """The handler raised; False when a hook wants it called once more."""
         run = self.run_context
         text = str(error) if isinstance(error, LoopwrightError) else f"{type(error).__name__}: {text_of(error)}"
+        if self.attempts > 1:
+            text = f"{text} (tried {self.attempts} times)"
         if run.kernel.hooks.has(HookPoint.TOOL_ERROR):
             context = ToolErrorContext(
                 session_id=run.session_id,
@@ -301,7 +331,6 @@ class ToolRun:
         """
         content = as_content(content)  # hooks and handlers may hand in anything
         run = self.run_context
-        failed = status not in ("finished", "answered")
         if run.kernel.hooks.has(HookPoint.TOOL_AFTER):
             context = ToolAfterContext(
                 session_id=run.session_id,
@@ -310,16 +339,13 @@ class ToolRun:
                 tool_name=self.name,
                 arguments=self.arguments,
                 output=content_text(content),
-                failed=failed,
+                failed=is_failed(status),
+                content=content,
+                data=data,
+                source=None if self.tool is None else self.tool.source,
             )
-            before = context.output
-            await run.kernel.hooks.run(HookPoint.TOOL_AFTER, context)
-            if context.output != before:
-                content = as_content(context.output)
-            if context.failed != failed:
-                failed = context.failed
-                status = "failed" if failed else "finished"
-            self.broke = context.directive is HookDirective.BREAK
+            hooked = await after_hooks(run.kernel, context, status)
+            status, content, data, self.broke = hooked.status, hooked.content, hooked.data, hooked.broke
         content, artifact_id = await within_limit(run.kernel, run.state, content, self.tool)
         finished = ToolFinished(
             self.call.call.id,
@@ -342,6 +368,7 @@ class ToolRun:
             self.spawned.forget()
         text = content_text(content)
         duration = run.kernel.ambient.monotonic() - self.began
+        failed = is_failed(status)
         if failed:
             run.emit(AgentEventType.TOOL_CALL_FAILED, self.call.call.id, self.name, text)
         run.emit(

@@ -66,7 +66,13 @@ WORKFLOW_KINDS: Final = (
 )
 """Those of `workflow_records.py`, likewise."""
 
-CONTROL_KINDS: Final = ("permission_decided", "permission_granted", "permission_mode_set", "tools_revealed")
+CONTROL_KINDS: Final = (
+    "permission_decided",
+    "permission_granted",
+    "permission_mode_set",
+    "tools_revealed",
+    "handler_asked",
+)
 """Those of `control_records.py`, likewise."""
 
 FORMATS: dict[tuple[str, int], int] = {

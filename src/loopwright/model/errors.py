@@ -66,6 +66,7 @@ Those marked (calls), (archive), (family) and (connection) are in `call_errors.p
     ├── RunError                         what ended a run
     │   ├── CancellationRequested        cancelled
     │   ├── HookFailedError              hook.failed
+    │   │   └── GuardrailBlockedError    guardrail.blocked   (calls)
     │   ├── StructuredOutputError        output.invalid
     │   ├── PoisonedError                session.poisoned
     │   ├── CompactionFailed             compaction.failed   (calls)

@@ -152,6 +152,7 @@ class ToolCallFailed(Struct, frozen=True, tag="tool_call_failed"):
     output: str
 
 
+<<<<<<< HEAD
 class ToolProgress(Struct, frozen=True, tag="tool_progress"):
     """A handler says how far it is."""
 
@@ -161,6 +162,18 @@ class ToolProgress(Struct, frozen=True, tag="tool_progress"):
     total: float | None
     """None: how much there is is not known."""
     message: str
+=======
+class ToolAttemptFailed(Struct, frozen=True, tag="tool_attempt_failed"):
+    """A handler failed and is called again, under the same key."""
+
+    tool_call_id: str
+    name: str
+    attempt: int
+    """From 1."""
+    max_attempts: int
+    error: str
+    next_sleep_s: float
+>>>>>>> main
 
 
 class LoopCancelled(Struct, frozen=True, tag="loop_cancelled"):
@@ -336,6 +349,19 @@ class WorkflowStep(Struct, frozen=True, tag="workflow_step"):
     error_message: str | None = None
 
 
+class GuardrailDecided(Struct, frozen=True, tag="guardrail_decided"):
+    """A guardrail blocked, rewrote or noted something."""
+
+    guardrail: str
+    stage: str
+    """"input" | "output" | "arguments" | "result" | "recalled"."""
+    action: str
+    """"block" | "rewrite" | "annotate"."""
+    reason: str
+    tool_name: str | None = None
+    call_id: str | None = None
+
+
 class AgentError(Struct, frozen=True, tag="agent_error"):
     """The send ends as failed."""
 
@@ -360,7 +386,11 @@ EventData: TypeAlias = (
     | ToolCallStarted
     | ToolCallCompleted
     | ToolCallFailed
+<<<<<<< HEAD
     | ToolProgress
+=======
+    | ToolAttemptFailed
+>>>>>>> main
     | LoopCancelled
     | PromptPrefix
     | UsageUpdated
@@ -380,6 +410,7 @@ EventData: TypeAlias = (
     | TimerFired
     | TimerUnserved
     | WorkflowStep
+    | GuardrailDecided
     | AgentError
 )
 """The payload of an event, one class a kind."""
