@@ -10,8 +10,7 @@ Read next: `mcp_tools.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from .mcp_talk import Elicitation, ElicitationAnswer
 
@@ -56,28 +55,8 @@ async def asking_call(
         calling.cancel()
 
 
-@runtime_checkable
-class Asks(Protocol):
-    """The part of a context that can ask a person."""
-
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        kind: str = "text",
-        options: Sequence[str] = (),
-        schema: dict[str, Any] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        source: str | None = None,
-    ) -> Any:
-        """See `ToolContext.ask`."""
-        ...
-
-
 async def _answered(context: ToolContext, question: Elicitation, source: str) -> ElicitationAnswer:
     """What the person answered. Leaves the handler where nobody has answered yet."""
-    if not isinstance(context, Asks):
-        return ElicitationAnswer("cancel")
     if question.url is not None:
         said = await context.ask(
             f"{question.message}\n{question.url}",

@@ -28,11 +28,8 @@ class AgentEventType(StrEnum):
     TOOL_CALL_STARTED = "tool_call_started"
     TOOL_CALL_COMPLETED = "tool_call_completed"
     TOOL_CALL_FAILED = "tool_call_failed"
-<<<<<<< HEAD
     TOOL_PROGRESS = "tool_progress"
-=======
     TOOL_ATTEMPT_FAILED = "tool_attempt_failed"
->>>>>>> main
     LOOP_CANCELLED = "loop_cancelled"
     PROMPT_PREFIX = "prompt_prefix"
     USAGE_UPDATED = "usage_updated"

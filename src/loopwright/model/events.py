@@ -152,7 +152,6 @@ class ToolCallFailed(Struct, frozen=True, tag="tool_call_failed"):
     output: str
 
 
-<<<<<<< HEAD
 class ToolProgress(Struct, frozen=True, tag="tool_progress"):
     """A handler says how far it is."""
 
@@ -162,7 +161,8 @@ class ToolProgress(Struct, frozen=True, tag="tool_progress"):
     total: float | None
     """None: how much there is is not known."""
     message: str
-=======
+
+
 class ToolAttemptFailed(Struct, frozen=True, tag="tool_attempt_failed"):
     """A handler failed and is called again, under the same key."""
 
@@ -173,7 +173,6 @@ class ToolAttemptFailed(Struct, frozen=True, tag="tool_attempt_failed"):
     max_attempts: int
     error: str
     next_sleep_s: float
->>>>>>> main
 
 
 class LoopCancelled(Struct, frozen=True, tag="loop_cancelled"):
@@ -386,11 +385,8 @@ EventData: TypeAlias = (
     | ToolCallStarted
     | ToolCallCompleted
     | ToolCallFailed
-<<<<<<< HEAD
     | ToolProgress
-=======
     | ToolAttemptFailed
->>>>>>> main
     | LoopCancelled
     | PromptPrefix
     | UsageUpdated
