@@ -152,17 +152,6 @@ class ToolCallFailed(Struct, frozen=True, tag="tool_call_failed"):
     output: str
 
 
-class ToolProgress(Struct, frozen=True, tag="tool_progress"):
-    """A handler says how far it is."""
-
-    tool_call_id: str
-    name: str
-    done: float
-    total: float | None
-    """None: how much there is is not known."""
-    message: str
-
-
 class ToolAttemptFailed(Struct, frozen=True, tag="tool_attempt_failed"):
     """A handler failed and is called again, under the same key."""
 
@@ -173,6 +162,17 @@ class ToolAttemptFailed(Struct, frozen=True, tag="tool_attempt_failed"):
     max_attempts: int
     error: str
     next_sleep_s: float
+
+
+class ToolProgress(Struct, frozen=True, tag="tool_progress"):
+    """A handler says how far it is."""
+
+    tool_call_id: str
+    name: str
+    done: float
+    total: float | None
+    """None: how much there is is not known."""
+    message: str
 
 
 class LoopCancelled(Struct, frozen=True, tag="loop_cancelled"):
@@ -385,8 +385,8 @@ EventData: TypeAlias = (
     | ToolCallStarted
     | ToolCallCompleted
     | ToolCallFailed
-    | ToolProgress
     | ToolAttemptFailed
+    | ToolProgress
     | LoopCancelled
     | PromptPrefix
     | UsageUpdated

@@ -138,10 +138,10 @@ class FakeToolContext:
         self.timers = FakeTimerBook()
         self.history = FakeHistory(history)
         self.woken: Woken | None = None
-        self.told: list[tuple[float, float | None, str]] = []
-        """What was given to `progress`."""
         self.asked: list[InputNeeded] = []
         self._answers = list(answers)
+        self.told: list[tuple[float, float | None, str]] = []
+        """What was given to `progress`."""
         self._outputs = dict(outputs or {})
         self._works: list[OnCommit] = []
 
