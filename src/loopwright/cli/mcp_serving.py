@@ -22,7 +22,7 @@ import msgspec
 from .. import __version__
 from ..core.result import StatefulResult
 from ..engine.workflow_progress import WorkflowResult
-from ..model.errors import ConfigError, LoopwrightError
+from ..model.errors import ConfigError, LoopwrightError, SessionNotFoundError
 from ..model.events import AgentEvent, RoundCompleted, ToolCallStarted, ToolProgress
 from ..model.records import SessionCreated
 from ..model.workflow_spec import WorkflowSpec
@@ -196,7 +196,10 @@ class _Offer:
             running.exception()  # whoever waited has it
 
     async def _is_ours(self, session_id: str) -> bool:
-        rows = await self._agent.loop.store.read(session_id, limit=1)
+        try:
+            rows = await self._agent.loop.store.read(session_id, limit=1)
+        except SessionNotFoundError:
+            return False
         created = record_of(rows[0]) if rows else None
         return isinstance(created, SessionCreated) and created.metadata.get("served") == SERVED
 

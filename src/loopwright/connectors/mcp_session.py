@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from importlib.metadata import version
 from typing import Any, Final, Literal, cast
 
-from .. import __version__
 from ..model.call_errors import ToolFailure
 from .mcp_failures import words
 from .mcp_schemas import too_deep
@@ -324,7 +324,7 @@ async def opened_session(
 
     session = ClientSession(
         dispatcher=dispatcher,
-        client_info=types.Implementation(name="loopwright", version=__version__),
+        client_info=types.Implementation(name="loopwright", version=version("loopwright")),
         elicitation_callback=talk.elicited if asks else None,
         sampling_callback=None if talk.sample is None else talk.sampled,
         list_roots_callback=talk.rooted if talk.roots else None,
