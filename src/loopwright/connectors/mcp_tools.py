@@ -267,10 +267,10 @@ def _handler(
             else:
                 result = await client.call_tool(name, arguments)
         except (McpUnavailableError, McpAnswerError) as error:
-            raise ToolFailure(str(error)) from error
+            raise ToolFailure(inside(str(error))) from error
         except McpLostError as error:
             doubt = "it may or may not have had its effect; look before you call it again" if effect == "once" else ""
-            raise ToolFailure(f"{error}{'; ' if doubt else ''}{doubt}") from error
+            raise ToolFailure(f"{inside(str(error))}{'; ' if doubt else ''}{doubt}") from error
         if isinstance(result, str):
             result = {"content": [{"type": "text", "text": result}]}
         return mcp_results.result_of(plain(result), source=options.source, output_schema=output_schema)
