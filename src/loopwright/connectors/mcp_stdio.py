@@ -22,7 +22,14 @@ from ..model.connection_errors import McpUnavailableError
 from ..ports.ambient import Ambient, RealAmbient
 from .mcp_file import McpServerSpec
 from .mcp_sdk import MemoryObjectReceiveStream, MemoryObjectSendStream, SessionMessage, ValidationError, anyio, types
-from .mcp_streams import MAX_JUNK_LINES, MAX_MESSAGE_BYTES, MAX_MESSAGES_PER_SECOND, MAX_TAIL_CHARS, Streams
+from .mcp_streams import (
+    MAX_JUNK_LINES,
+    MAX_MESSAGE_BYTES,
+    MAX_MESSAGES_BETWEEN,
+    MAX_MESSAGES_PER_SECOND,
+    MAX_TAIL_CHARS,
+    Streams,
+)
 
 HARMLESS: Final = (
     "HOME",
@@ -77,6 +84,8 @@ class StdioRoute:
         self._tail_size = 0
         self._ended: str | None = None
         self._is_refused = False
+        self.is_forgotten = False
+        """A program has one session, and knows it until it ends."""
 
     @property
     def is_refused(self) -> bool:
@@ -144,8 +153,8 @@ class StdioRoute:
         """Lines to messages, one at a time: what is not taken yet stays in the pipe."""
         assert process.stdout is not None
         pieces: list[bytes] = []
-        size = junk = unasked = 0
-        second = self._ambient.monotonic()
+        size = junk = 0
+        flood = _Flood()
         try:
             while data := await process.stdout.read(_CHUNK):
                 *lines, rest = data.split(b"\n")
@@ -158,13 +167,8 @@ class StdioRoute:
                             return self._give_up(f"printed {junk} lines to standard output that are no messages")
                         continue
                     junk = 0
-                    if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-                        now = self._ambient.monotonic()
-                        if now - second >= 1.0:
-                            second, unasked = now, 0
-                        unasked += 1
-                        if unasked > MAX_MESSAGES_PER_SECOND:
-                            return self._give_up(f"sent more than {MAX_MESSAGES_PER_SECOND} messages in a second")
+                    if flood.is_one(message, self._ambient.monotonic()):
+                        return self._give_up(f"flooded us with {flood.between} messages that nobody asked for")
                     await into.send(SessionMessage(message))
                 pieces.append(rest)
                 size += len(rest)
@@ -248,6 +252,27 @@ class StdioRoute:
         transport: Any = getattr(process, "_transport", None)
         if transport is not None:
             transport.close()  # a process that left the group may hold the pipes open for ever
+
+
+class _Flood:
+    """Counts what a server sends without being asked."""
+
+    def __init__(self) -> None:
+        self.between = 0
+        """Since the last answer."""
+        self._second = 0.0
+        self._in_second = 0
+
+    def is_one(self, message: types.JSONRPCMessage, now: float) -> bool:
+        """Whether, with this message at this time, it is too much."""
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self.between = 0
+            return False
+        if now - self._second >= 1.0:
+            self._second, self._in_second = now, 0
+        self._in_second += 1
+        self.between += 1
+        return self._in_second > MAX_MESSAGES_PER_SECOND or self.between > MAX_MESSAGES_BETWEEN
 
 
 async def _gone(process: asyncio.subprocess.Process, within_s: float) -> None:

@@ -146,7 +146,9 @@ def test_every_place_of_any_json_has_the_line_in_which_it_begins(value: Any, ind
 SERVERS = st.dictionaries(
     st.text(max_size=6),
     st.dictionaries(
-        st.sampled_from(["command", "url", "args", "env", "cwd", "type", "tools", "disabled", "x", "callTimeoutSeconds"]),
+        st.sampled_from(
+            ["command", "url", "args", "env", "cwd", "type", "tools", "disabled", "x", "callTimeoutSeconds"]
+        ),
         JSON | st.just("${A:-b}") | st.just("${NOPE}"),
         max_size=5,
     )

@@ -106,7 +106,10 @@ def test_text_is_framed_pictures_and_sound_keep_their_bytes_and_order() -> None:
                 {"type": "image", "data": PICTURE, "mimeType": "image/png"},
                 {"type": "audio", "data": PICTURE, "mimeType": "audio/wav"},
                 {"type": "resource", "resource": {"uri": "x://z", "text": "z"}},
-                {"type": "resource", "resource": {"uri": "x://z/doc.pdf", "blob": PICTURE, "mimeType": "application/pdf"}},
+                {
+                    "type": "resource",
+                    "resource": {"uri": "x://z/doc.pdf", "blob": PICTURE, "mimeType": "application/pdf"},
+                },
                 {"type": "image", "data": "!", "mimeType": "image/png"},
             ]
         },
