@@ -16,7 +16,7 @@ import signal
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..model.connection_errors import McpUnavailableError
 from ..ports.ambient import Ambient, RealAmbient
@@ -190,13 +190,16 @@ class StdioRoute:
             return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except (ValidationError, ValueError, RecursionError):
             pass
+        value: Any = None
         try:
             # Values that are nested deeply are refused above; they may stand in one tool of many.
-            return types.jsonrpc_message_adapter.validate_python(json.loads(line), by_name=False)
+            value = json.loads(line)
+            return types.jsonrpc_message_adapter.validate_python(value, by_name=False)
         except (ValidationError, ValueError, RecursionError):
-            if line.strip():
-                self._keep(line[:MAX_TAIL_CHARS].decode("utf-8", "replace") + "\n")
-            return None
+            pass
+        if line.strip():
+            self._keep(line[:MAX_TAIL_CHARS].decode("utf-8", "replace") + "\n")
+        return _broken_answer(value)
 
     def _give_up(self, why: str) -> None:
         if self._ended is None:
@@ -252,6 +255,15 @@ class StdioRoute:
         transport: Any = getattr(process, "_transport", None)
         if transport is not None:
             transport.close()  # a process that left the group may hold the pipes open for ever
+
+
+def _broken_answer(value: Any) -> types.JSONRPCError | None:
+    """What an answer that cannot be read comes to, so that nobody waits for it; None for what is no answer."""
+    answer = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if "method" in answer or type(answer.get("id")) is not int:
+        return None
+    error = types.ErrorData(code=types.INTERNAL_ERROR, message="its answer is not as the protocol has it")
+    return types.JSONRPCError(jsonrpc="2.0", id=answer["id"], error=error)
 
 
 class _Flood:

@@ -39,6 +39,7 @@ async def toolbox(connection: McpConnection, *, trust: bool = False) -> Toolbox:
         ("prints", r"printed 101 lines to standard output that are no messages"),
         ("notifies", r"flooded us with \d{4,5} messages that nobody asked for"),
         ("no_result", r"its answer is not as the protocol has it \(content"),
+        ("odd", r"tool work: its answer is not as the protocol has it"),
         ("error", r"tool work: no way \(error -32000\)"),
     ],
 )
