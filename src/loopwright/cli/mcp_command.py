@@ -118,7 +118,7 @@ async def _entry(spec: McpServerSpec, servers: McpServers) -> dict[str, Any]:
         "protocol": state.protocol,
         "offers": list(state.offers),
         "tools": tools,
-        "left_out": dict(connection.left_out),
+        "left_out": alone.left_out.get(spec.name, {}),
     }
 
 

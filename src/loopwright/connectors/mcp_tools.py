@@ -125,21 +125,29 @@ async def register_mcp_tools(
     Raises: `ConfigError` for names that are taken, naming both tools; then nothing was registered. And what listing raises.
     """
     wanted = McpToolOptions(prefix=prefix, source=prefix or "an MCP server") if options is None else options
-    shelf = _Shelf(registry, client, wanted)
-    await shelf.renew()
-    if isinstance(client, CarefulCalls):
-        client.watch(shelf.renew)
-    return shelf.names
+    return (await McpShelf.filled(registry, client, wanted)).names
 
 
-class _Shelf:
+class McpShelf:
     """The tools of one client in one registry."""
+
+    @classmethod
+    async def filled(cls, registry: ToolShelf, client: MCPToolSource, options: McpToolOptions) -> McpShelf:
+        """One whose tools are registered, and renewed when the client says so. Raises: as `register_mcp_tools`."""
+        shelf = cls(registry, client, options)
+        await shelf.renew()
+        if isinstance(client, CarefulCalls):
+            client.watch(shelf.renew)
+        return shelf
 
     def __init__(self, registry: ToolShelf, client: MCPToolSource, options: McpToolOptions) -> None:
         self._registry = registry
         self._client = client
         self._options = options
         self.names: tuple[str, ...] = ()
+        """In the server's order."""
+        self.left_out: Mapping[str, str] = {}
+        """The server's names of tools that cannot be used, and why."""
 
     async def renew(self) -> None:
         """Brings the registry to what the client lists now. Raises: `ConfigError`; then it is as before."""
@@ -161,7 +169,7 @@ class _Shelf:
             known = self._registry.get(definition.name)
             if known is None or known.spec != definition.spec or known.effect != definition.effect:
                 self._registry.register(definition, overwrite=known is not None)
-        self.names = now
+        self.names, self.left_out = now, offered.left_out
 
 
 async def offered_tools(client: MCPToolSource, options: McpToolOptions) -> OfferedTools:

@@ -17,6 +17,7 @@ from tests.waiting import until
 from loopwright import ToolRegistry
 from loopwright.connectors import McpToolOptions, McpUnavailableError, register_mcp_tools
 from loopwright.connectors.mcp_connection import McpConnection
+from loopwright.model.records import ToolFinished
 from loopwright.testing.scripted import calls
 
 
@@ -177,3 +178,18 @@ async def test_closing_leaves_no_process_behind() -> None:
     if children.exists():
         commands = [Path(f"/proc/{child}/cmdline").read_bytes() for child in children.read_text().split()]
         assert not [command for command in commands if b"lying_server.py\0mute" in command]
+
+
+@pytest.mark.parametrize(("trust", "said"), [(False, "uncertain"), (True, "finished")])
+async def test_a_call_that_our_own_process_did_not_survive_follows_its_effect(
+    stage: Stage, *, trust: bool, said: str
+) -> None:
+    async with connected(lying("plain")) as connection:
+        tools = await toolbox(connection, trust=trust)
+        dying = stage.mortal("tool.after:work", calls(("work", {})), tools=tools.registry)
+        session_id = await dying.new_session()
+        await stage.dies(dying, dying.send("go", session_id=session_id))
+        loop = stage.loop("done", tools=tools.registry)
+        assert (await loop.resume(session_id)).status == "completed"
+        finished = [one for one in await stage.records(loop, session_id) if isinstance(one, ToolFinished)]
+        assert [one.status for one in finished] == [said]

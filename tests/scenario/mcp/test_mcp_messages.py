@@ -89,14 +89,16 @@ METHODS = st.sampled_from(
     ]
 )
 MESSAGE = st.fixed_dictionaries(
-    {"jsonrpc": st.just("2.0")}, optional={"id": st.integers(50) | JSON, "method": METHODS | JSON, "params": JSON, "result": JSON, "error": JSON}
+    {"jsonrpc": st.just("2.0")},
+    optional={"id": st.integers(50) | JSON, "method": METHODS | JSON, "params": JSON, "result": JSON, "error": JSON},
 )
 TOOL = st.fixed_dictionaries(
     {},
     optional={
         "name": st.text(max_size=5) | JSON,
         "description": JSON,
-        "inputSchema": st.fixed_dictionaries({"type": st.just("object")}, optional={"properties": JSON, "$ref": JSON}) | JSON,
+        "inputSchema": st.fixed_dictionaries({"type": st.just("object")}, optional={"properties": JSON, "$ref": JSON})
+        | JSON,
         "outputSchema": JSON,
         "annotations": JSON,
     },

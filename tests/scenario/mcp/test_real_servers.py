@@ -59,7 +59,9 @@ async def test_one_of_everything(everything_server: str) -> None:
         await box.text("all_trigger-long-running-operation", duration=0.1, steps=2)
         assert box.context.told[-1][:2] == (2.0, 2.0)
         assert "a poem" in await box.text("all_trigger-sampling-request", prompt="write")
-        assert "no more sampling is allowed" in str((await box.result("all_trigger-sampling-request", prompt="x")).content)
+        assert "no more sampling is allowed" in str(
+            (await box.result("all_trigger-sampling-request", prompt="x")).content
+        )
         prompt = await connection.get_prompt("args-prompt", {"city": "Ulm"})
         assert "Ulm" in str(prompt)
         uri = (await connection.list_resources())[0]["uri"]
@@ -97,7 +99,9 @@ async def test_a_server_killed_in_a_call_is_started_again_and_the_run_goes_on(
     async with connected(everything(everything_server)) as connection:
         box = await tools_of(connection)
         long = ("all_trigger-long-running-operation", {"duration": 20, "steps": 200})
-        loop = stage.loop(calls(long), calls(("all_echo", {"message": "on"})), "done", tools=box.registry, event_bus=bus)
+        loop = stage.loop(
+            calls(long), calls(("all_echo", {"message": "on"})), "done", tools=box.registry, event_bus=bus
+        )
         sending = asyncio.ensure_future(loop.send("go"))
         await until(lambda: bool(events), within_s=20)
         killed(connection)
@@ -188,7 +192,9 @@ async def test_a_session_that_a_server_forgot_is_made_anew(everything_server: st
 
     first = await start()
     await listening(first)
-    async with connected(McpServerSpec(name="web", url=f"http://127.0.0.1:{port}/mcp", call_timeout_s=20.0)) as connection:
+    async with connected(
+        McpServerSpec(name="web", url=f"http://127.0.0.1:{port}/mcp", call_timeout_s=20.0)
+    ) as connection:
         assert "one" in str(await connection.call_tool("echo", {"message": "one"}))
         first.kill()
         await first.wait()
