@@ -90,7 +90,7 @@ async def test_the_project_is_a_server_over_standard_input(project: CommandLine)
         await asyncio.wait({stopped}, timeout=0.5)
         stopped.cancel()
     assert "round 1: glob" in heard
-    listed = project("sessions", "list", "--json")
+    listed = await asyncio.to_thread(project, "sessions", "list", "--json")
     assert {one["title"] for one in listed.json} >= {"files", "slow"}
 
 

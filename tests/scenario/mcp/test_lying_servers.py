@@ -29,7 +29,7 @@ async def toolbox(connection: McpConnection, *, trust: bool = False) -> Toolbox:
 
 
 @pytest.mark.parametrize(
-    ("mode", "said"),
+    "mode, said",
     [
         (
             "dies",
@@ -53,7 +53,7 @@ async def test_a_server_that_misbehaves_in_a_call_is_one_clear_failure(mode: str
 
 
 @pytest.mark.parametrize(
-    ("mode", "text"),
+    "mode, text",
     [
         ("twice", "one"),
         ("wrong_id", "for you"),
@@ -168,19 +168,23 @@ async def test_a_server_sees_nothing_of_our_environment_but_what_its_entry_gives
     }
 
 
+def children_of_ours() -> list[bytes]:
+    """The command lines of our child processes; empty where the system does not say."""
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    found = children.read_text().split() if children.exists() else []
+    return [Path(f"/proc/{child}/cmdline").read_bytes() for child in found]
+
+
 async def test_closing_leaves_no_process_behind() -> None:
     connection = McpConnection(lying("mute", start_timeout_s=0.3))
     with pytest.raises(McpUnavailableError):
         await connection.connect()
     await connection.aclose()
     await connection.aclose()
-    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
-    if children.exists():
-        commands = [Path(f"/proc/{child}/cmdline").read_bytes() for child in children.read_text().split()]
-        assert not [command for command in commands if b"lying_server.py\0mute" in command]
+    assert not [command for command in children_of_ours() if b"lying_server.py\0mute" in command]
 
 
-@pytest.mark.parametrize(("trust", "said"), [(False, "uncertain"), (True, "finished")])
+@pytest.mark.parametrize("trust, said", [(False, "uncertain"), (True, "finished")])
 async def test_a_call_that_our_own_process_did_not_survive_follows_its_effect(
     stage: Stage, *, trust: bool, said: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -44,7 +45,7 @@ async def test_attempts_are_further_and_further_apart_and_end() -> None:
             await connection.connect()
         assert connection._task is not None
         await asyncio.wait_for(asyncio.shield(connection._task), 10)
-        pauses = [after - before for before, after in zip(tries, tries[1:], strict=False)]
+        pauses = [after - before for before, after in itertools.pairwise(tries)]
         assert len(tries) == MAX_FAILURES
         assert all(0.25 * 2**place <= pause <= 0.5 * 2**place for place, pause in enumerate(pauses))
         assert connection.state.status == "failed"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.fuzzing import examples
 
 from loopwright.connectors.json_places import line_of
-from loopwright.connectors.mcp_file import McpFile, find_mcp_file, parsed_mcp_file, read_mcp_file
+from loopwright.connectors.mcp_file import McpFile, McpServerSpec, find_mcp_file, parsed_mcp_file, read_mcp_file
 from loopwright.model.errors import ConfigError
 
 ENV = {"TOKEN": "t0ken", "EMPTY": ""}
@@ -161,9 +161,11 @@ SERVERS = st.dictionaries(
 @settings(max_examples=examples(60))
 @given(value=st.builds(lambda servers: {"mcpServers": servers}, SERVERS) | JSON)
 def test_whatever_a_file_says_it_is_read_or_refused_with_lines(value: Any) -> None:
+    said: tuple[str, ...] = ()
+    servers: tuple[McpServerSpec, ...] = ()
     try:
-        file = read(value)
+        servers = read(value).servers
     except ConfigError as error:
-        assert all(problem.startswith("mcp.json:") for problem in error.problems)
-    else:
-        assert all((one.command is None) != (one.url is None) for one in file.servers)
+        said = error.problems
+    assert all(problem.startswith("mcp.json:") for problem in said)
+    assert all((one.command is None) != (one.url is None) for one in servers)

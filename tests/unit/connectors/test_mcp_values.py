@@ -31,7 +31,7 @@ class Client:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "name", "made"),
+    "prefix, name, made",
     [
         ("fs", "read", "fs_read"),
         ("fs.", "read/file", "fs_read_file"),
