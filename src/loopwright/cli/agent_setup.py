@@ -24,6 +24,7 @@ from ..ports.store_admin import SessionStore
 from ..tools.presets import PRESETS, WORKSPACE_VARIABLE, create_default_tool_registry
 from ..transports.provider_config import OTHER_WAYS, LLMProviderConfig
 from ..transports.service_factory import config_of_model, create_llm_service_from_config
+from . import mcp_setup
 from .journal_lines import record_of
 from .session_ids import resolved
 from .shell_setup import AUTO, shell_of
@@ -50,6 +51,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     preset: str | None = None
     allow_bash: bool = False
     sandbox: str = AUTO
+    mcp: bool = False
+    mcp_config: str | None = None
     max_rounds: int | None = None
     stream: bool = True
     system: str | None = None
@@ -70,6 +73,10 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
             given.append("--allow-bash")
         if self.sandbox != AUTO:
             given += ["--sandbox", self.sandbox]
+        if self.mcp_config:
+            given += ["--mcp-config", self.mcp_config]
+        elif self.mcp:
+            given.append("--mcp")
         return tuple(given)
 
 
@@ -147,11 +154,12 @@ async def opened_agent(
         )
         service = create_llm_service_from_config(config)
         try:
-            loop = StatefulAgentLoop(llm=service, store=store, tools=tools, config=_loop_config(settings, config))
-            try:
-                yield Agent(loop, config, named, {"cli": metadata})
-            finally:
-                await loop.aclose()
+            async with mcp_setup.offered(settings, metadata["workspace"], env, tools):
+                loop = StatefulAgentLoop(llm=service, store=store, tools=tools, config=_loop_config(settings, config))
+                try:
+                    yield Agent(loop, config, named, {"cli": metadata})
+                finally:
+                    await loop.aclose()
         finally:
             await service.aclose()
     finally:
