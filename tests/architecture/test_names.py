@@ -41,6 +41,7 @@ WIDE_CLASSES: dict[str, str] = {
     "loopwright.ports.tool.ToolContext": "all that a handler may know and do, in one place for those who write handlers",
     "loopwright.engine.handler_context.HandlerContext": "implements ToolContext",
     "loopwright.loop.StatefulAgentLoop": "the public handle: everything a host does with a session, without rules of its own",
+    "loopwright.session_access.SessionAccess": "the part of the public handle that needs no turn of a session",
 }
 WIDE_CALLS: dict[str, str] = {
     "loopwright.loop.StatefulAgentLoop.*": "the public handle: per-send overrides are keyword parameters with defaults",
