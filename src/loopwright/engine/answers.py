@@ -6,14 +6,15 @@ Read next: `admission.py`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..core import family_state as state_of_family
 from ..core.calls import as_content, idempotency_key
 from ..core.result import StatefulResult, result_of
 from ..core.state import OpenCall, State
 from ..core.unseen import part_problem
+from ..late import Late
 from ..model.call_errors import InteractionError, ToolResultError
 from ..model.codec import decode_record
 from ..model.errors import InvalidMessageError, SessionBusyError
@@ -27,6 +28,11 @@ from .admission import Admission
 from .kernel import Kernel
 from .outputs import kept_data, within_limit
 from .turn import Begun, Turn, check_tools
+
+if TYPE_CHECKING:
+    from . import approving
+else:
+    approving = Late("loopwright.engine.approving")
 
 
 class Answers:
@@ -47,10 +53,15 @@ class Answers:
             call = self._asked(turn.journal.state, interaction_id)
             if call is None or call.question is None or not call.waits_for_person:
                 raise await self._not_open(session_id, interaction_id, turn.journal.state)
-            self._check(call.question, value)
+            granted: Sequence[Record] = ()
+            if call.question.kind == "approval":
+                value_, granted = await approving.read(turn, call, value, by)
+            else:
+                self._check(call.question, value)
+                value_ = value
             turn.check_tools(answered=frozenset() if call.question.kind == "approval" else frozenset([call.call.id]))
-            data = await kept_data(self.kernel, session_id, value)
-            records: list[Record] = [QuestionAnswered(interaction_id, data, by)]
+            data = await kept_data(self.kernel, session_id, value_)
+            records: list[Record] = [QuestionAnswered(interaction_id, data, by), *granted]
             if call.question.kind != "approval":
                 records.append(await self._finished(turn.journal.state, call, "answered", as_content(value), value))
             await turn.journal.commit(records, sync=True)
@@ -174,7 +185,7 @@ class Answers:
     def _check(self, question: Interaction, value: Any) -> None:
         if question.schema is not None and (why := self.kernel.limits.validate(question.schema, value)) is not None:
             raise InvalidMessageError(f"the answer to {question.id!r} does not fit: {why}")
-        if question.kind in ("choice", "approval") and question.options and value not in question.options:
+        if question.kind == "choice" and question.options and value not in question.options:
             raise InvalidMessageError(f"the answer to {question.id!r} must be one of {', '.join(question.options)}")
 
     def _open_call(self, session_id: str, state: State, call_id: str) -> OpenCall:

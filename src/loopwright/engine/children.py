@@ -46,13 +46,14 @@ if TYPE_CHECKING:
     from ..model.agent_spec import AgentSpec
     from ..model.workflow_records import WorkflowStarted
     from ..model.workflow_spec import WorkflowSpec
-    from . import call_workflows, child_limits, tree_stops
+    from . import call_workflows, child_limits, permits, tree_stops
     from .call_workflows import CallWorkflows
     from .child_limits import ChildLimit
 else:
     workflow_records = Late("loopwright.model.workflow_records")
     call_workflows = Late("loopwright.engine.call_workflows")
     child_limits = Late("loopwright.engine.child_limits")
+    permits = Late("loopwright.engine.permits")
     tree_stops = Late("loopwright.engine.tree_stops")
 
 ENDED = frozenset({"completed", "cancelled", "hit_round_limit", "budget_exceeded", "degraded", "failed"})
@@ -369,7 +370,9 @@ def new_child(
     created = SessionCreated(
         child_id, kernel.config.agent_name, None, dict(spawned.persona.metadata), run.session_id, kind
     )
-    first = (spawned,) if workflow is None else (spawned, workflow)
+    first: list[Record] = [spawned] if workflow is None else [spawned, workflow]
+    if run.state.facts.control is not None:
+        first += permits.inherited(run.state)
     records, rows = first_records(kernel.config, created, at, *first)
     session = NewSession(
         session_id=child_id,

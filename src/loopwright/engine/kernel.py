@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..model import events
     from ..ports.executor import Executor
     from ..ports.fold import FoldStrategy
+    from ..ports.permission_source import PermissionSource
     from ..ports.prices import Prices
     from ..ports.store_admin import SessionStore
     from ..ports.token_counter import TokenCounter
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 else:
     events = Late("loopwright.model.events")
     Admission = Executor = Turn = ContextParts = FoldStrategy = Learned = Any
-    ModelChain = Prices = TimerService = TokenCounter = Any
+    ModelChain = PermissionSource = Prices = TimerService = TokenCounter = Any
 
 
 class Kernel(Struct, kw_only=True):
@@ -60,6 +61,8 @@ class Kernel(Struct, kw_only=True):
     keeper: LeaseKeeper
     prices: Prices | None = None
     """What calls cost; None counts tokens alone."""
+    permissions: PermissionSource | None = None
+    """What calls may do; None: everything that hooks let pass."""
     deadlines: Deadlines = msgspec.field(default_factory=Deadlines)
     context: ContextParts | None = None
     """What the host gave for the model's context; None: every part as it is without being asked for."""

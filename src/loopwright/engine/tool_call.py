@@ -44,10 +44,12 @@ from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
 
 if TYPE_CHECKING:
-    from ..core import unseen
-    from . import call_waits, session_lists, uncertain
+    from ..core import approvals, unseen
+    from . import call_waits, permits, session_lists, uncertain
     from .children import CallChildren
 else:
+    approvals = Late("loopwright.core.approvals")
+    permits = Late("loopwright.engine.permits")
     call_waits = Late("loopwright.engine.call_waits")
     session_lists = Late("loopwright.engine.session_lists")
     uncertain = Late("loopwright.engine.uncertain")
@@ -65,6 +67,8 @@ class ToolRun:
         self.key = idempotency_key(run.session_id, call.position, call.index, call.path)
         self.tool: ToolDefinition | None = None
         self.intent: ToolStarted | None = None
+        self.decided: list[Record] = []
+        """What permissions said, to be stored with what comes next of the call."""
         self.began = 0.0
         self.broke = False
         """A hook asked to skip what has not started yet."""
@@ -93,14 +97,19 @@ class ToolRun:
             return await self.answer("invalid", prompt("cut_arguments"))
         except (ValueError, ToolNotFound) as error:
             return await self.answer("invalid", str(error))
+        permissions = self.run_context.kernel.permissions
         if self.tool.handler is None:
-            self.held = True
+            self.held = permissions is None or await permits.permitted(self, permissions)
             return None
+        if self.call.answered and (edited := approvals.edited(self.call)) is not None:
+            self.arguments = edited
         if (why := self._problem()) is not None:
             return await self.answer("invalid", why)
         if not await self._allowed():
             return None
-        return await self._execute()
+        if permissions is None or await permits.permitted(self, permissions):
+            await self._execute()
+        return None
 
     def _problem(self) -> str | None:
         problem = self.run_context.tools.problems(self.name, self.arguments)
@@ -118,7 +127,7 @@ class ToolRun:
             tool_name=self.name,
             arguments=self.arguments,
             idempotency_key=self.key,
-            answer=call.answer,
+            answer=approvals.heard_by_hooks(call) if call.answered else None,
             answered=call.answered,
         )
         await run.kernel.hooks.run(HookPoint.TOOL_BEFORE, context)
@@ -128,7 +137,9 @@ class ToolRun:
             )
             return False
         if context.directive in (HookDirective.SKIP, HookDirective.BREAK):
-            await self.answer("refused", context.output or f"the call of {self.name} was not permitted")
+            said = approvals.message(call) if call.answered else ""
+            text = context.output or f"the call of {self.name} was not permitted"
+            await self.answer("refused", f"{text}: {said}" if said and said not in text else text)
             return False
         if not await self._approved(judged_here=True):
             return False
@@ -158,8 +169,9 @@ class ToolRun:
         assert tool is not None
         self.intent = ToolStarted(self.call.call.id, self.name, self.arguments, tool.effect, self.key)
         if tool.effect == "once":
-            await run.journal.alone([self.intent])
+            await run.journal.alone(self.riders())
             self.intent = None
+            self.decided = []
         await run.assure_lease()
         run.emit(AgentEventType.TOOL_CALL_STARTED, self.call.call.id, self.name, self.arguments)
         limit = self.limit_s or tool.timeout_s or run.kernel.config.tool_timeout_s
@@ -283,7 +295,7 @@ class ToolRun:
 
     def riders(self) -> list[Record]:
         """What goes into the commit of whatever is said next about the call."""
-        return [self.intent] if self.intent is not None else []
+        return self.decided if self.intent is None else [*self.decided, self.intent]
 
     async def answer(
         self,

@@ -86,7 +86,7 @@ def rule_problems(given: Mapping[str, Any]) -> list[tuple[str, str]]:
     if decision not in DECISIONS:
         problems.append(("decision", f"must be one of {', '.join(DECISIONS)}, not {_shown(decision)}"))
     for name in _LISTS:
-        problems += [(name, what) for what in _pattern_problems(name, given.get(name, ()))]
+        problems += [(name, what) for what in _pattern_problems(name, given.get(name, "*" if name == "tool" else ()))]
     for name in ("reason", "instead_of"):
         text = given.get(name, "")
         if not isinstance(text, str) or len(text) > (MAX_REASON_CHARS if name == "reason" else 10_000):

@@ -102,7 +102,10 @@ def test_modes_only_narrow() -> None:
 
 
 def test_a_denial_says_why_which_rule_and_what_would_be_allowed() -> None:
-    rules = [allow("bash", command=["git status *", "git diff *"]), deny("bash", command="git push *", reason="no pushing")]
+    rules = [
+        allow("bash", command=["git status *", "git diff *"]),
+        deny("bash", command="git push *", reason="no pushing"),
+    ]
     found = verdict(rules, BASH, command="git push")
     assert (found.why, found.rule) == ("no pushing", "deny bash, command git push *")
     assert found.would_be_allowed == ("command git status *", "command git diff *")
@@ -113,7 +116,9 @@ def test_a_denial_says_why_which_rule_and_what_would_be_allowed() -> None:
 GIT = [allow("bash", command=["git status*", "git diff *"])]
 
 
-@pytest.mark.parametrize("command", ["git status", "git status -s", "git status && git diff a", "git status;git diff", "git status 2>&1"])
+@pytest.mark.parametrize(
+    "command", ["git status", "git status -s", "git status && git diff a", "git status;git diff", "git status 2>&1"]
+)
 def test_each_simple_command_has_to_be_allowed_by_a_rule(command: str) -> None:
     assert decision(GIT, BASH, command=command) == "allow"
 
@@ -135,14 +140,26 @@ def test_no_compound_or_disguised_command_is_allowed(command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["rm -rf /", "ls; rm x", "ls | xargs rm", "sudo rm x", "/bin/rm x", "bash -c 'rm x'", "A=1 rm x", "echo $(rm x)", "rm x > y"],
+    [
+        "rm -rf /",
+        "ls; rm x",
+        "ls | xargs rm",
+        "sudo rm x",
+        "/bin/rm x",
+        "bash -c 'rm x'",
+        "A=1 rm x",
+        "echo $(rm x)",
+        "rm x > y",
+    ],
 )
 def test_a_deny_sees_a_command_in_any_place(command: str) -> None:
     assert decision([allow("bash"), deny("bash", command="rm *")], BASH, command=command) == "deny"
     assert decision([ask("bash", command="rm *"), allow("bash")], BASH, command=command) == "ask"
 
 
-@pytest.mark.parametrize("command", ["echo $(x)", "$X -rf /", "/bin/r? x", "r{m,} x", "bash -c '$X'", "rm", "git 'x", "eval $X"])
+@pytest.mark.parametrize(
+    "command", ["echo $(x)", "$X -rf /", "/bin/r? x", "r{m,} x", "bash -c '$X'", "rm", "git 'x", "eval $X"]
+)
 def test_what_may_be_what_is_denied_is_never_just_allowed(command: str) -> None:
     assert decision([allow("bash"), deny("bash", command="rm *")], BASH, command=command) != "allow"
 
@@ -168,12 +185,18 @@ def test_words_of_patterns_are_compared_word_by_word() -> None:
 # --- paths ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["src/a.py", "./src//a.py", "docs/../src/x/a.py", "/work/project/src/a", "@workspace/src/a", "../project/src/a"])
+@pytest.mark.parametrize(
+    "path",
+    ["src/a.py", "./src//a.py", "docs/../src/x/a.py", "/work/project/src/a", "@workspace/src/a", "../project/src/a"],
+)
 def test_a_path_is_allowed_however_it_is_written(path: str) -> None:
     assert decision([allow("write_file", path="src/**")], WRITE, path=path) == "allow"
 
 
-@pytest.mark.parametrize("path", ["src/../a", "srcs/a", "../src/a", "/src/a", "~/src/a", "src/../../src/a", "", "src/a\x00", "SRC/a", "@home/src/a"])
+@pytest.mark.parametrize(
+    "path",
+    ["src/../a", "srcs/a", "../src/a", "/src/a", "~/src/a", "src/../../src/a", "", "src/a\x00", "SRC/a", "@home/src/a"],
+)
 def test_a_path_elsewhere_is_not_allowed(path: str) -> None:
     assert decision([allow("write_file", path="src/**")], WRITE, path=path) == "ask"
 
@@ -259,7 +282,15 @@ def test_no_other_host_is_allowed(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://evil.example:99", "http://EVIL.example./", "http://x@evil.example", "http://2130706433/", "http://0x7f.1/", "http://010.0.0.1"]
+    "url",
+    [
+        "http://evil.example:99",
+        "http://EVIL.example./",
+        "http://x@evil.example",
+        "http://2130706433/",
+        "http://0x7f.1/",
+        "http://010.0.0.1",
+    ],
 )
 def test_a_denied_host_is_never_allowed(url: str) -> None:
     assert decision([allow(), deny(host=["evil.example", "127.0.0.1"])], FETCH, url=url) != "allow"
@@ -270,7 +301,7 @@ def test_a_denied_host_is_never_allowed(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "patterns"),
+    "tool, arguments, patterns",
     [
         (BASH, {"command": "git push origin"}, {"command": ["git push *"]}),
         (BASH, {"command": "git push; rm -rf x"}, {"command": ["git push *", "rm -rf x"]}),
@@ -293,10 +324,10 @@ def test_a_question_suggests_the_answer_that_would_stand_and_it_is_enough(
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments"),
+    "tool, arguments",
     [
         (BASH, {"command": "git push $(x)"}), (BASH, {"command": "rm *"}), (BASH, {"command": "A=1 git push"}), (BASH, {"command": "echo 'a b'"}),
-        (BASH, {"command": "echo 'a;b'"}), (WRITE, {"path": "a*/b"}), (WRITE, {"path": "~x/../../../.."}), (FETCH, {"url": "http://a@b"}),
+        (BASH, {"command": "echo 'a;b'"}), (WRITE, {"path": "a*/b"}), (FETCH, {"url": "http://a@b"}),
     ],
 )  # fmt: skip
 def test_where_no_pattern_says_it_safely_nothing_is_suggested(tool: ToolDefinition, arguments: dict[str, Any]) -> None:
@@ -311,7 +342,10 @@ def test_a_standing_answer_answers_the_rule_that_asked_and_no_other() -> None:
     grants = (asked.suggested,)
     assert decision([push], BASH, grants=grants, command="git push origin") == "allow"
     assert decision([force, push], BASH, grants=grants, command="git push --force") == "ask"
-    assert decision([push, deny("bash", command="git push --force *")], BASH, grants=grants, command="git push --force") == "deny"
+    assert (
+        decision([push, deny("bash", command="git push --force *")], BASH, grants=grants, command="git push --force")
+        == "deny"
+    )
     assert decision([push], BASH, policy={"granted": grants}, command="git push x") == "allow"
     assert decision([], BASH, grants=grants, command="git push x") == "ask"
 
@@ -323,7 +357,14 @@ def test_a_rule_that_cannot_be_lists_everything_that_is_wrong() -> None:
     with pytest.raises(ConfigError) as error:
         PermissionRule(decision="maybe", tool="a/b", command="a; b", host="http://x", effect="never", path=["", 3])  # type: ignore[arg-type, list-item]
     assert len(error.value.problems) == 7
-    for wrong in ({"host": "a:99999"}, {"host": "bücher.example"}, {"command": "echo $X"}, {"tool": ()}, {"path": "a\nb"}, {"instead_of": "x"}):
+    for wrong in (
+        {"host": "a:99999"},
+        {"host": "bücher.example"},
+        {"command": "echo $X"},
+        {"tool": ()},
+        {"path": "a\nb"},
+        {"instead_of": "x"},
+    ):
         with pytest.raises(ConfigError):
             PermissionRule(decision="deny", **wrong)  # type: ignore[arg-type]
 
@@ -337,10 +378,39 @@ def test_a_policy_that_cannot_be_lists_everything_that_is_wrong() -> None:
 # --- properties -------------------------------------------------------------------------------------------------------
 
 PIECES = st.sampled_from(
-    ["git", "status", "rm", " ", " ", ";", "&", "|", "\n", "'", '"', "\\", "$(", ")", "(", "`", ">", "<", "{", "}", "#", "$X", "*", "=", "A=1", "-c"]
+    [
+        "git",
+        "status",
+        "rm",
+        " ",
+        " ",
+        ";",
+        "&",
+        "|",
+        "\n",
+        "'",
+        '"',
+        "\\",
+        "$(",
+        ")",
+        "(",
+        "`",
+        ">",
+        "<",
+        "{",
+        "}",
+        "#",
+        "$X",
+        "*",
+        "=",
+        "A=1",
+        "-c",
+    ]
 )
 COMMANDS = st.lists(PIECES, max_size=20).map("".join) | st.text(max_size=60)
-PATHS = st.lists(st.sampled_from(["..", ".", "", "src", "secrets", "a", "*", "~", "@workspace", "@home", "\x00", "É"]), max_size=8).map("/".join)
+PATHS = st.lists(
+    st.sampled_from(["..", ".", "", "src", "secrets", "a", "*", "~", "@workspace", "@home", "\x00", "É"]), max_size=8
+).map("/".join)
 
 
 @pytest.mark.fuzz
