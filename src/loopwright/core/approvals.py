@@ -41,6 +41,11 @@ def as_answered(answer: ApprovalAnswer) -> Any:
     return answer.decision if len(stored) == 1 else stored
 
 
+def is_answered(call: OpenCall) -> bool:
+    """Whether somebody answered a question for approval of this call."""
+    return call.answered and call.question is not None and call.question.kind == "approval"
+
+
 def heard_by_hooks(call: OpenCall) -> Any:
     """What a hook that asked is told: the plain word, whatever else the answer says."""
     answer = None if isinstance(call.answer, bool) else _answer(call)
@@ -62,14 +67,12 @@ def message(call: OpenCall) -> str:
 def covers(call: OpenCall, tool_name: str, arguments: Mapping[str, Any]) -> bool:
     """Whether a person approved of exactly this: the tool and the arguments that were shown, or those put in place."""
     answer = _answer(call)
-    if call.question is None or answer is None or answer.decision == DENY:
-        return False
+    if call.question is None or answer is None or answer.decision != APPROVE:
+        return False  # of other words only the hook that asked knows whether they mean yes
     shown = call.question.metadata.get("arguments") if answer.arguments is None else answer.arguments
     return call.question.tool_name == tool_name and bool(shown == arguments)
 
 
 def _answer(call: OpenCall) -> ApprovalAnswer | None:
     """What was answered to a question for approval; None when nobody was asked, or nobody answered."""
-    if not call.answered or call.question is None or call.question.kind != "approval":
-        return None
-    return answer_of(call.answer)
+    return answer_of(call.answer) if is_answered(call) else None

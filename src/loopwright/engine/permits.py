@@ -46,13 +46,12 @@ async def permitted(one: ToolRun, source: PermissionSource) -> bool:
     assert tool is not None
     verdict = await verdict_of(source, run.state, tool, one.arguments)
     call_id = one.call.call.id
-    if verdict.decision == "ask" and approvals.covers(one.call, one.name, one.arguments):
-        await _remembered(one, source)
-        return True
-    changed = verdict.decision == "ask" and one.call.answered and one.call.question is not None
-    if changed and one.call.question is not None and one.call.question.kind == "approval":
+    if approvals.is_answered(one.call) and verdict.decision != "deny":
+        if verdict.decision == "allow" or approvals.covers(one.call, one.name, one.arguments):
+            await _remembered(one, source)
+            return True
         # A hook changed them since. To ask once more could go on for ever.
-        verdict = Verdict("deny", verdict.rule, "its arguments are not those that a person approved")
+        verdict = Verdict("deny", verdict.rule, "a person did not approve of the call with these arguments")
     if verdict.rule or verdict.decision != "allow":
         decided = PermissionDecided(
             call_id=call_id, tool_name=one.name, decision=verdict.decision, rule=verdict.rule, why=verdict.why

@@ -203,6 +203,6 @@ def as_rule(stored: Mapping[str, Any]) -> PermissionRule:
 
 
 def as_stored(rule: PermissionRule) -> dict[str, Any]:
-    """The rule as the JSON object that a record holds."""
+    """The rule as the JSON object that a record holds, the very same as what is read from it."""
     stored: dict[str, Any] = msgspec.to_builtins(rule)
-    return stored
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in stored.items()}
