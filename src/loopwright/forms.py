@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 from msgspec.structs import replace
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .ports.representation import Representation
     from .ports.store_admin import SessionStore
     from .stores import dsn
-    from .tools import recall, registry, signature, validation
+    from .tools import recall, registry, signature, tool_search, validation
     from .transports import published_prices, service_factory
 else:
     dsn = Late("loopwright.stores.dsn")
@@ -50,9 +50,12 @@ else:
     recall = Late("loopwright.tools.recall")
     registry = Late("loopwright.tools.registry")
     signature = Late("loopwright.tools.signature")
+    tool_search = Late("loopwright.tools.tool_search")
     validation = Late("loopwright.tools.validation")
     published_prices = Late("loopwright.transports.published_prices")
     service_factory = Late("loopwright.transports.service_factory")
+
+Permissions: TypeAlias = "PermissionPolicy | PermissionSource"
 
 OutputSchema = StructuredOutputSpec | dict[str, Any] | type
 
@@ -62,17 +65,26 @@ def _is_registry(tools: object) -> TypeGuard[ToolSource]:
     return hasattr(tools, "problems") and hasattr(tools, "get")
 
 
-def source_of_tools(tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]]) -> ToolSource:
-    """What the host's tools are found in. Raises `ConfigError`."""
+def source_of_tools(
+    tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]], beyond: int | None = None
+) -> ToolSource:
+    """What the host's tools are found in; those `beyond` a number only by a search. Raises `ConfigError`."""
     if _is_registry(tools):
-        return tools
+        return _searchable(tools, beyond)
     if isinstance(tools, str):
         raise ConfigError(
             f"tools must be functions, definitions or a registry, not the text {tools!r};"
             " presets come from create_default_tool_registry()"
         )
     given = _each(tools)
-    return registry.ToolRegistry.of(*given) if given else NoTools()
+    return _searchable(registry.ToolRegistry.of(*given), beyond) if given else NoTools()
+
+
+def _searchable(tools: ToolSource, beyond: int | None) -> ToolSource:
+    """The same tools, with `tool_search` where some are kept back."""
+    if beyond is None and not any((one := tools.get(name)) is not None and one.deferred for name in tools.names()):
+        return tools
+    return tool_search.SearchableTools(tools, beyond)
 
 
 def recalling(tools: ToolSource, config: AgentLoopConfig, shown_as: Representation | None) -> ToolSource:
@@ -94,7 +106,7 @@ def source_of_prices(prices: Prices | str | None, config: AgentLoopConfig) -> Pr
     return cast("Prices", prices)
 
 
-def source_of_permissions(given: PermissionPolicy | PermissionSource) -> PermissionSource:
+def source_of_permissions(given: Permissions) -> PermissionSource:
     """What says what calls may do. Raises `ConfigError`."""
     if isinstance(given, permission_spec.PermissionPolicy):
         return permission_source.FixedPermissions(given)
@@ -131,7 +143,7 @@ def names_of_tools(tools: Sequence[str] | ToolSource | None, known: ToolSource) 
 
 def replacing_source(tools: Sequence[str] | ToolSource | None) -> ToolSource | None:
     """What replaces the tools of a send; None when nothing does."""
-    return tools if _is_registry(tools) else None
+    return _searchable(tools, None) if _is_registry(tools) else None
 
 
 def output_spec(schema: OutputSchema | None) -> StructuredOutputSpec | None:

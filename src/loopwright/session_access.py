@@ -16,10 +16,23 @@ if TYPE_CHECKING:
     from .core import timer_rules
     from .core.chain import ChainReport
     from .core.result import StatefulResult
-    from .engine import arming, epochs, inspection, permits, signals, spec_runs, timer_service, verifying, workflows
+    from .engine import (
+        arming,
+        epochs,
+        inspection,
+        permits,
+        question_list,
+        signals,
+        spec_runs,
+        timer_service,
+        verifying,
+        workflows,
+    )
+    from .engine.answers import Answers
     from .engine.draining import InFlight
     from .engine.inspection import SessionStats
     from .engine.kernel import Kernel
+    from .engine.question_list import OpenQuestions
     from .engine.workflows import Workflows
     from .model.agent_spec import AgentSpec
     from .model.control_records import PermissionMode
@@ -37,6 +50,7 @@ else:
     epochs = Late("loopwright.engine.epochs")
     inspection = Late("loopwright.engine.inspection")
     permits = Late("loopwright.engine.permits")
+    question_list = Late("loopwright.engine.question_list")
     verifying = Late("loopwright.engine.verifying")
     workflows = Late("loopwright.engine.workflows")
 
@@ -59,6 +73,10 @@ class SessionAccess:
         raise NotImplementedError
 
     @property
+    def _answers(self) -> Answers:
+        raise NotImplementedError
+
+    @property
     def workflows(self) -> Workflows:
         """Workflow runs of this agent: starting, resuming, stopping, looking."""
         self._check_open()
@@ -77,6 +95,24 @@ class SessionAccess:
         """(open tool calls, open questions) of a session."""
         self._check_open()
         return await inspection.pending_of(self._kernel.store, session_id)
+
+    async def open_questions(self, session_id: str | None = None) -> OpenQuestions:
+        """The open questions of the store, of any agent, with the session, the agents and the time of each; oldest first.
+
+        `session_id`: only those that it or its children ask. What cannot be read here is named, not left out in silence.
+        Needs no turn and changes nothing. Cost: every session that waits is read, as far as its window goes.
+        """
+        self._check_open()
+        return await question_list.open_questions(self._kernel.store, session_id)
+
+    async def answer_input(self, session_id: str, interaction_id: str, value: Any, *, by: str = "") -> str:
+        """Answers a question like `submit_input`, and runs nothing; returns the session that asked.
+
+        Durable when this returns. A worker of the agent (`serve`, in any process) goes on with it, or the next `resume`
+        or `recover`; so the tools of the agent need not be here. Raises what `submit_input` raises for the answer.
+        """
+        with self._counted():
+            return await self._answers.answer_input(session_id, interaction_id, value, by)
 
     async def get_session_stats(self, session_id: str) -> SessionStats:
         """Counts, usage, status and times of a session."""

@@ -57,6 +57,7 @@ LATE_IMPORTS: dict[str, str] = {
     "loopwright.ports": "the same, so that a process loads the seams that it uses",
     "loopwright.context": "the same, so that skills need no driver until they are used",
     "loopwright.tools": "the same, so that one tool's name does not load all built-in tools",
+    "loopwright.guardrails": "the same, so that one guardrail does not load all",
     "loopwright.workflow": "the same, so that reading a spec does not load what writes one",
     "loopwright.executors": "the same, so that leaves in this process load nothing of other processes",
     "loopwright.executors.leaf_worker": "the factory that makes the loop of a leaf is named by its job",

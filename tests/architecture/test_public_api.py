@@ -22,6 +22,7 @@ NAMESPACES = {
     "loopwright": "stable",
     "loopwright.context": "provisional",
     "loopwright.goals": "provisional",
+    "loopwright.guardrails": "provisional",
     "loopwright.ports": "provisional",
     "loopwright.sinks": "provisional",
     "loopwright.testing": "provisional",

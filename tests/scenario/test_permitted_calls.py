@@ -79,7 +79,9 @@ async def results(stage: Stage, loop: StatefulAgentLoop, session_id: str) -> lis
     return [(one.status, str(one.content)) for one in of(ToolFinished, await stage.records(loop, session_id))]
 
 
-async def asked(stage: Stage, doing: Doing, *steps: Any, **options: Any) -> tuple[StatefulAgentLoop, StatefulResult, str]:
+async def asked(
+    stage: Stage, doing: Doing, *steps: Any, **options: Any
+) -> tuple[StatefulAgentLoop, StatefulResult, str]:
     """A loop whose push waits for an approval, its result, and the question's id."""
     loop = doing.on(stage, calls(PUSH), *steps, **options)
     waiting = await loop.send("go")
@@ -103,7 +105,9 @@ async def test_allowed_calls_run_and_denied_ones_tell_the_model_why_and_what_wou
         assert part in refused
 
 
-async def test_every_denial_question_and_rule_that_allows_is_a_record_with_its_call_and_plain_calls_are_none(stage: Stage) -> None:
+async def test_every_denial_question_and_rule_that_allows_is_a_record_with_its_call_and_plain_calls_are_none(
+    stage: Stage,
+) -> None:
     doing = Doing()
     wanted = [("run", {"command": "git status"}), ("run", {"command": "rm x"}), PUSH, ("look", {})]
     loop = doing.on(stage, calls(*wanted))
@@ -242,7 +246,9 @@ async def test_a_hook_that_changes_what_was_approved_of_is_refused(stage: Stage)
         context.arguments = {"command": f"git push {len(seen)}"}
 
     loop, waiting, question = await asked(stage, doing, "well", hooks=hooks)
-    await loop.submit_input(waiting.session_id, question, {"decision": "approve", "arguments": {"command": "git push x"}})
+    await loop.submit_input(
+        waiting.session_id, question, {"decision": "approve", "arguments": {"command": "git push x"}}
+    )
     assert (doing.done, seen) == ([], [None, "approve"])
     [(status, text)] = await results(stage, loop, waiting.session_id)
     assert status == "refused"
@@ -291,7 +297,9 @@ async def test_a_hook_is_told_a_plain_denial_and_the_model_its_message(stage: St
 async def test_an_answer_remembered_for_the_session_is_stored_with_it_and_asks_no_more(stage: Stage) -> None:
     doing = Doing()
     loop, waiting, question = await asked(stage, doing, calls(PUSH, ("run", {"command": "git push --tags"})), "done")
-    result = await loop.submit_input(waiting.session_id, question, {"decision": "approve", "remember": "session"}, by="ada")
+    result = await loop.submit_input(
+        waiting.session_id, question, {"decision": "approve", "remember": "session"}, by="ada"
+    )
     assert result.ok
     assert len(doing.done) == 3
     records = await stage.records(loop, waiting.session_id)
@@ -304,7 +312,9 @@ async def test_an_answer_remembered_for_the_session_is_stored_with_it_and_asks_n
     assert (await later.send("elsewhere")).status == "waiting_for_input"
 
 
-async def test_an_answer_remembered_for_the_project_is_in_its_file_and_holds_in_other_sessions(stage: Stage, tmp_path: Path) -> None:
+async def test_an_answer_remembered_for_the_project_is_in_its_file_and_holds_in_other_sessions(
+    stage: Stage, tmp_path: Path
+) -> None:
     path = tmp_path / "permissions.toml"
     path.write_text('[[rules]]\ndecision = "ask"\ntool = "run"\ncommand = "git push *"\n')
     doing = Doing()
@@ -317,7 +327,9 @@ async def test_an_answer_remembered_for_the_project_is_in_its_file_and_holds_in_
     assert len(doing.done) == 2
 
 
-async def test_a_file_that_breaks_while_runs_go_on_lets_nothing_change_the_world_and_says_where(stage: Stage, tmp_path: Path) -> None:
+async def test_a_file_that_breaks_while_runs_go_on_lets_nothing_change_the_world_and_says_where(
+    stage: Stage, tmp_path: Path
+) -> None:
     path = tmp_path / "permissions.toml"
     path.write_text('mode = "trusted"\n')
     doing = Doing()
@@ -413,7 +425,11 @@ async def test_four_calls_of_a_batch_and_of_a_grandchild_are_answered_one_by_one
         scout=[calls(*four), "scouted"],
     )
     waiting = await loop.send("go")
-    answers = {"a": "approve", "b": {"decision": "deny", "message": "no"}, "c": {"decision": "approve", "arguments": {"command": "git push e"}}}
+    answers = {
+        "a": "approve",
+        "b": {"decision": "deny", "message": "no"},
+        "c": {"decision": "approve", "arguments": {"command": "git push e"}},
+    }
     assert len(waiting.pending_interactions) == 5
     result = waiting
     for question in waiting.pending_interactions:
@@ -432,7 +448,9 @@ async def test_tools_of_workflows_are_judged_and_asked_about_too(stage: Stage) -
         {"type": "tool", "id": "push", "tool": "run", "arguments": {"command": "git push origin"}},
     ]
     loop = doing.on(stage)
-    run = await loop.workflows.start({"name": "flow", "root": {"type": "parallel", "branches": steps, "on_error": "continue"}})
+    run = await loop.workflows.start(
+        {"name": "flow", "root": {"type": "parallel", "branches": steps, "on_error": "continue"}}
+    )
     waiting = await loop.workflows.resume(run)
     assert (waiting.status, doing.done) == ("waiting_for_input", [])
     [question] = waiting.pending_interactions
@@ -442,7 +460,9 @@ async def test_tools_of_workflows_are_judged_and_asked_about_too(stage: Stage) -
 
 async def test_a_refused_call_of_a_session_that_is_resumed_is_judged_by_the_rules_of_now(stage: Stage) -> None:
     doing = Doing(effect="idempotent")
-    mortal = stage.mortal("tool.before:run", calls(("run", {"command": "git status"})), tools=doing.tools, permissions=POLICY)
+    mortal = stage.mortal(
+        "tool.before:run", calls(("run", {"command": "git status"})), tools=doing.tools, permissions=POLICY
+    )
     session = await mortal.new_session()
     await stage.dies(mortal, mortal.send("go", session_id=session))
     strict = PermissionPolicy(rules=(PermissionRule(decision="deny", tool="run"),))

@@ -171,7 +171,7 @@ def policy_of(text: str, name: str) -> PermissionPolicy:
 
 
 def _rules(given: Any, table: str, places: _Places, problems: list[str]) -> list[PermissionRule]:
-    each = cast("list[Any]", given) if isinstance(given, list) else None
+    each = given if isinstance(given, list) else None
     if each is None or not all(isinstance(one, Mapping) for one in each):
         problems.append(places.said(_NO_RULE.format(table), table))
         return []

@@ -112,8 +112,12 @@ def judge(
         )
     answers = (*policy.granted, *grants)
     verdict = Verdict("allow")
+    asked: list[tuple[Thing | None, str]] = []
     for thing in call.things or (None,):
-        verdict = _stricter(verdict, _about(policy, answers, call, thing))
+        said = _about(policy, answers, call, thing)
+        verdict = _stricter(verdict, said)
+        if said.decision == "ask":
+            asked.append((thing, said.rule))
     if verdict.decision == "ask" and mode == "trusted" and not unclear:
         return Verdict("allow", verdict.rule, "the session is trusted")
     if verdict.decision == "allow" and unclear:
@@ -121,7 +125,7 @@ def judge(
     if verdict.decision == "deny":
         return _denied(policy, call, verdict.rule, verdict.why)
     if verdict.decision == "ask" and not unclear:
-        return Verdict("ask", verdict.rule, verdict.why, suggested=suggestion(call, verdict.rule))
+        return Verdict("ask", verdict.rule, verdict.why, suggested=_suggestion(call, asked))
     return verdict
 
 
@@ -136,12 +140,17 @@ def allowed_patterns(policy: PermissionPolicy, tool: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))[:_MAX_NAMED]
 
 
-def suggestion(call: JudgedCall, asked_by: str) -> PermissionRule | None:
-    """The rule under which calls like this one would not be asked about again; None when no pattern says it safely."""
-    if call.doubts:
+def _suggestion(call: JudgedCall, asked: Sequence[tuple[Thing | None, str]]) -> PermissionRule | None:
+    """The rule under which calls like this one would not be asked about again; None when no pattern says it safely.
+
+    It answers one rule: what several ask about is answered each time.
+    """
+    if call.doubts or len({rule for _, rule in asked}) != 1:
         return None
     given: dict[str, list[str]] = {}
-    for thing in call.things:
+    for thing, _ in asked:
+        if thing is None:
+            continue
         pattern = _pattern_for(thing)
         if pattern is None:
             return None
@@ -149,7 +158,7 @@ def suggestion(call: JudgedCall, asked_by: str) -> PermissionRule | None:
             given[thing.kind].append(pattern)
     try:
         named: dict[str, Any] = {kind: tuple(patterns) for kind, patterns in given.items()}
-        return PermissionRule(decision="allow", tool=call.tool, instead_of=asked_by, **named)
+        return PermissionRule(decision="allow", tool=call.tool, instead_of=asked[0][1], **named)
     except ConfigError:
         return None  # a name holds what no pattern can say
 

@@ -200,7 +200,7 @@ class ModelTurn:
         if hooks.in_use and hooks.has(hook.HookPoint.LLM_AFTER):
             context = hook.LLMAfterContext(session_id=run.session_id, round_index=self.step.round, response=response)
             try:
-                await run.kernel.hooks.run(hook.HookPoint.LLM_AFTER, context)
+                await run.kernel.hooked(hook.HookPoint.LLM_AFTER, context)
             except HookFailedError as error:
                 cost = AttemptFailed(self.step.round, number, error.code, str(error), paid, response.model)
                 return TurnFailed(error, error.code, "failed", number, (*failures, cost))

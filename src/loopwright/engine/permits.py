@@ -49,6 +49,9 @@ async def permitted(one: ToolRun, source: PermissionSource) -> bool:
     if approvals.is_answered(one.call) and verdict.decision != "deny":
         if verdict.decision == "allow" or approvals.covers(one.call, one.name, one.arguments):
             await _remembered(one, source)
+            if tool.background and verdict.decision == "ask":
+                rule = PermissionRule(decision="allow", tool=one.name, instead_of=verdict.rule)
+                one.granted = PermissionGranted(rule=as_stored(rule), interaction_id=_asked(one))
             return True
         # A hook changed them since. To ask once more could go on for ever.
         verdict = Verdict("deny", verdict.rule, "a person did not approve of the call with these arguments")
@@ -64,6 +67,10 @@ async def permitted(one: ToolRun, source: PermissionSource) -> bool:
     else:
         await one.answer("refused", _refusal(one.name, verdict))
     return False
+
+
+def _asked(one: ToolRun) -> str:
+    return "" if one.call.question is None else one.call.question.id
 
 
 async def verdict_of(

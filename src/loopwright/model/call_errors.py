@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .errors import RunError, UsageError
+from .errors import HookFailedError, RunError, UsageError
 
 _MAX_NAMED = 100
 
@@ -139,3 +139,21 @@ class CompactionFailed(RunError):
         self.why = why
         """The code of what went wrong, such as "fold.timed_out" or "fold.empty"."""
         self.detail = detail
+
+
+class GuardrailBlockedError(HookFailedError):
+    """A guardrail refused an input, of which nothing was stored, or a reply, whose send ended as failed."""
+
+    code = "guardrail.blocked"
+
+    def __init__(self, guardrail: str, point: str, session_id: str, reason: str) -> None:
+        super().__init__(guardrail, point, ValueError(reason))
+        self.guardrail = guardrail
+        self.session_id = session_id
+        self.reason = reason
+        what = (
+            "the input; nothing was stored"
+            if point == "message.append"
+            else "the reply; the session goes on with the next send"
+        )
+        self.args = (f"guardrail {guardrail!r} refused {what} (session {session_id!r}): {reason}",)

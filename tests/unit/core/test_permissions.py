@@ -350,6 +350,13 @@ def test_a_standing_answer_answers_the_rule_that_asked_and_no_other() -> None:
     assert decision([], BASH, grants=grants, command="git push x") == "ask"
 
 
+def test_a_standing_answer_is_about_what_was_asked_alone_and_about_one_rule() -> None:
+    push = ask("bash", command="git push *")
+    asked = verdict([*GIT, push], BASH, command="git status; git push")
+    assert asked.suggested == allow("bash", command="git push *", instead_of=str(push))
+    assert verdict([push], BASH, command="git push; deploy").suggested is None
+
+
 # --- values that cannot be --------------------------------------------------------------------------------------------
 
 
