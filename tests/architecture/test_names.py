@@ -38,6 +38,7 @@ WIDE_CLASSES: dict[str, str] = {
     "loopwright.stores.server.ServerStore": "implements Store, ArtifactStore and StoreAdmin: one object is what a host opens",
     "loopwright.stores.postgres_wake.PostgresStore": "the same, on PostgreSQL",
     "loopwright.stores.sqlite.SqliteStore": "implements Store, ArtifactStore and StoreAdmin: one object is what a host opens",
+    "loopwright.session_access.SessionAccess": "a part of the public handle: the same",
     "loopwright.loop.StatefulAgentLoop": "the public handle: everything a host does with a session, without rules of its own",
 }
 WIDE_CALLS: dict[str, str] = {

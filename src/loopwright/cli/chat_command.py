@@ -24,7 +24,7 @@ from ..ports.cancellation import CancellationToken
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
 from .exit_codes import words_of
 from .journal_lines import counted, one_line, printable, tokens_text
-from .options import AgentName, AllowBash, BaseUrl, Db, MaxRounds, Model, Preset, Session, System, Workspace
+from .options import AgentName, AllowBash, BaseUrl, Db, MaxRounds, Mode, Model, Preset, Session, System, Workspace
 from .screen import question_text
 from .session_drive import Drive, Work, ask_on_terminal, screen_for
 from .store_place import DEFAULT_DB
@@ -45,6 +45,7 @@ def chat(
     workspace: Workspace = None,
     preset: Preset = None,
     allow_bash: AllowBash = False,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     system: System = None,
     agent: AgentName = DEFAULT_AGENT,
@@ -57,6 +58,7 @@ def chat(
         workspace=None if workspace is None else str(workspace),
         preset=preset,
         allow_bash=allow_bash,
+        mode=mode,
         max_rounds=max_rounds,
         system=system,
         agent=agent,

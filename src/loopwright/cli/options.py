@@ -29,6 +29,12 @@ Preset = Annotated[
     str | None, typer.Option("--preset", metavar="core|explore|full", help="Which tools; explore changes nothing.")
 ]
 AllowBash = Annotated[bool, typer.Option("--allow-bash", help="Let the model run shell commands.")]
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        "--mode", metavar="plan|default|trusted", help="What calls may do; plan changes nothing, trusted asks nothing."
+    ),
+]
 MaxRounds = Annotated[
     int | None, typer.Option("--max-rounds", metavar="N", min=1, help="Model calls per send; default 24.")
 ]

@@ -29,7 +29,7 @@ from ..workflow.picture import clean
 from .agent_setup import DEFAULT_AGENT, AgentSettings, NoModel
 from .exit_codes import ExitCode, code_of_error, words_of
 from .journal_lines import counted, printable
-from .options import AgentName, AllowBash, AsJson, BaseUrl, Db, MaxRounds, Model, Preset, Workspace
+from .options import AgentName, AllowBash, AsJson, BaseUrl, Db, MaxRounds, Mode, Model, Preset, Workspace
 from .plain_command import PlainCommand
 from .session_commands import with_store
 from .session_drive import write_json
@@ -90,6 +90,7 @@ def run(
     workspace: Workspace = None,
     preset: Preset = None,
     allow_bash: AllowBash = False,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     agent_module: AgentModule = None,
     agent: AgentName = DEFAULT_AGENT,
@@ -108,6 +109,7 @@ def run(
         workspace=None if workspace is None else str(workspace),
         preset=preset,
         allow_bash=allow_bash,
+        mode=mode,
         max_rounds=max_rounds,
         agent=agent,
     )
@@ -141,6 +143,7 @@ def resume(
     workspace: Workspace = None,
     preset: Preset = None,
     allow_bash: AllowBash = False,
+    mode: Mode = None,
     agent_module: AgentModule = None,
     agent: AgentName = DEFAULT_AGENT,
     as_json: AsJson = False,
@@ -158,6 +161,7 @@ def resume(
         workspace=None if workspace is None else str(workspace),
         preset=preset,
         allow_bash=allow_bash,
+        mode=mode,
         agent=agent,
     )
     order = DriveOrder(as_json=as_json, answer=None if answer is None else text_of_argument(answer), question=question)

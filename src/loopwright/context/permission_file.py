@@ -171,8 +171,8 @@ def policy_of(text: str, name: str) -> PermissionPolicy:
 
 
 def _rules(given: Any, table: str, places: _Places, problems: list[str]) -> list[PermissionRule]:
-    each = given if isinstance(given, list) else None
-    if each is None or not all(isinstance(one, Mapping) for one in each):
+    each: list[object] = list(cast("list[object]", given)) if isinstance(given, list) else [None]
+    if not all(isinstance(one, Mapping) for one in each):
         problems.append(places.said(_NO_RULE.format(table), table))
         return []
     if len(each) > MAX_RULES:
@@ -180,7 +180,7 @@ def _rules(given: Any, table: str, places: _Places, problems: list[str]) -> list
         return []
     found: list[PermissionRule] = []
     for number, one in enumerate(cast("list[Mapping[str, Any]]", each)):
-        values = {"decision": "allow", **one} if table == "granted" else dict(one)
+        values: dict[str, Any] = {"decision": "allow", **one} if table == "granted" else dict(one)
         wrong = rule_problems(values)
         if table == "granted" and values["decision"] != "allow":
             wrong.append(("decision", "must be allow, or left out: a standing answer allows"))

@@ -46,7 +46,8 @@ async def read(turn: Turn, call: OpenCall, value: Any, by: str) -> tuple[Any, Se
     if answer is None:
         if question.options:
             raise _refused(question, f"must be one of {', '.join(question.options)}")
-        return value, ()  # only the hook that asked understands it
+        unread: Any = value
+        return unread, ()  # only the hook that asked understands it
     _check(question, answer)
     if answer.arguments is not None:
         await _check_arguments(turn, question, answer.arguments)

@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..core import approvals, permissions
 from ..core.name_patterns import Places
-from ..core.permissions import JudgedCall, Verdict
+from ..core.permissions import JudgedCall, Ruling
 from ..core.state import State
 from ..model.codec import encode
 from ..model.control_records import PermissionDecided, PermissionGranted, PermissionMode, PermissionModeSet
@@ -54,7 +54,7 @@ async def permitted(one: ToolRun, source: PermissionSource) -> bool:
                 one.granted = PermissionGranted(rule=as_stored(rule), interaction_id=_asked(one))
             return True
         # A hook changed them since. To ask once more could go on for ever.
-        verdict = Verdict("deny", verdict.rule, "a person did not approve of the call with these arguments")
+        verdict = Ruling("deny", verdict.rule, "a person did not approve of the call with these arguments")
     if verdict.rule or verdict.decision != "allow":
         decided = PermissionDecided(
             call_id=call_id, tool_name=one.name, decision=verdict.decision, rule=verdict.rule, why=verdict.why
@@ -75,14 +75,14 @@ def _asked(one: ToolRun) -> str:
 
 async def verdict_of(
     source: PermissionSource, state: State, tool: ToolDefinition, arguments: Mapping[str, Any]
-) -> Verdict:
+) -> Ruling:
     """What the rules say about a call in this session."""
     try:
         policy = source.policy()
     except ConfigError as error:
         if tool.effect == "pure" or tool.touches == "session":
-            return Verdict("allow")
-        return Verdict("deny", "", f"the permissions cannot be read: {error}")
+            return Ruling("allow")
+        return Ruling("deny", "", f"the permissions cannot be read: {error}")
     judged = await _judged(policy, tool, arguments)
     control = state.facts.control
     grants = [] if control is None else [as_rule(grant.rule) for grant in control.grants]
@@ -136,7 +136,7 @@ async def _judged(policy: PermissionPolicy, tool: ToolDefinition, arguments: Map
 
 
 def _texts(given: Any) -> list[str]:
-    each: Sequence[Any] = given if isinstance(given, list | tuple) else [given]
+    each = cast("Sequence[object]", given) if isinstance(given, list | tuple) else [given]
     return [one for one in each if isinstance(one, str)][: permissions.MAX_SUBJECTS]
 
 
@@ -165,7 +165,7 @@ def _followed(workspace: str, texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _question(name: str, arguments: Mapping[str, Any], verdict: Verdict) -> InputNeeded:
+def _question(name: str, arguments: Mapping[str, Any], verdict: Ruling) -> InputNeeded:
     shown = visible(encode(arguments).decode())
     if len(shown) > _SHOWN:
         shown = f"{shown[:_SHOWN]}… ({len(shown)} characters)"
@@ -181,7 +181,7 @@ def _question(name: str, arguments: Mapping[str, Any], verdict: Verdict) -> Inpu
     )
 
 
-def _refusal(name: str, verdict: Verdict) -> str:
+def _refusal(name: str, verdict: Ruling) -> str:
     by = f" (rule: {verdict.rule})" if verdict.rule else ""
     allowed = "; ".join(verdict.would_be_allowed)
     instead = f" Allowed without asking: {allowed}." if allowed else ""

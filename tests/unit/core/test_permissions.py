@@ -11,7 +11,7 @@ from tests.fuzzing import examples
 
 from loopwright.core.command_line import read_command_line
 from loopwright.core.name_patterns import Places
-from loopwright.core.permissions import Verdict, call_of, judge
+from loopwright.core.permissions import Ruling, call_of, judge
 from loopwright.model.control_records import PermissionMode
 from loopwright.model.errors import ConfigError
 from loopwright.model.permission_spec import PermissionPolicy, PermissionRule, as_rule, as_stored, narrowest
@@ -50,7 +50,7 @@ def verdict(
     places: Places = HERE,
     policy: dict[str, Any] | None = None,
     **arguments: Any,
-) -> Verdict:
+) -> Ruling:
     return judge(PermissionPolicy(rules=tuple(rules), **(policy or {})), mode, grants, call_of(tool, arguments, places))
 
 
