@@ -124,9 +124,7 @@ def digest_of(needed: InputNeeded) -> str:
 
 def digest_of_asked(question: Interaction) -> str:
     """The same of a question that was asked."""
-    return digest_of(
-        InputNeeded(question.prompt, question.kind, question.options, question.schema, question.metadata)
-    )
+    return digest_of(InputNeeded(question.prompt, question.kind, question.options, question.schema, question.metadata))
 
 
 def form_problems(schema: Any) -> list[str]:

@@ -172,7 +172,12 @@ class ArtifactPromises:
             await writer.write(records=(_started(call, "once"),))
         await writer.write(records=(_started("pure", "pure"), _started("again", "idempotent")))
         await writer.write(
-            records=(_asked("asked"), _finished("done", "ok"), _finished("told", "uncertain"), _finished("failed", "error"))
+            records=(
+                _asked("asked"),
+                _finished("done", "ok"),
+                _finished("told", "uncertain"),
+                _finished("failed", "error"),
+            )
         )
         other = await begin(store, "other")
         await other.write(records=(_started("done", "once", at=5.0),))
