@@ -115,7 +115,7 @@ def _choices(schema: Mapping[str, Any]) -> tuple[Choice, ...]:
 
 def _list(value: Any) -> list[Any]:
     """The value where it is a list; schemas of strangers may hold anything."""
-    return value if isinstance(value, list) else []
+    return [*value] if type(value) is list else []
 
 
 def _label(value: Any) -> str:
@@ -233,8 +233,10 @@ def _elicited(question: Interaction, text: str) -> Any:
     if question.schema is None:
         return {"action": "accept"} if YES_OR_NO.get(text.lower()) else {"action": "decline"}
     content = _form(question, text)
-    answered: Any = {"action": "accept", "content": content}
-    return content if isinstance(content, dict) and "action" in content else answered
+    if isinstance(content, dict) and "action" in content:
+        return cast("dict[str, Any]", content)
+    answered: dict[str, Any] = {"action": "accept", "content": content}
+    return answered
 
 
 def answer_from_fields(question: Interaction, given: Sequence[str]) -> Any:

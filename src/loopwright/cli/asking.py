@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
@@ -22,6 +24,7 @@ MOST_LINES: Final = 20
 APPROVAL: Final = ("approve", "deny")
 """The options of an approval that nobody gave others."""
 
+_INDENT: Final = "    "
 _WIDEST: Final = 100
 _LEAVE: Final = "empty: leave it open"
 
@@ -113,7 +116,7 @@ def _hint(question: Interaction) -> str:
 
 def _form(question: Interaction, fields: tuple[Field, ...], wrap: Callable[[Any], Any] | None = None) -> Any:
     """Field by field; what does not fit together is asked again with what was typed as the new defaults."""
-    _say("    (Enter takes what is in brackets, Ctrl-D leaves the question open)")
+    _tell("(Enter takes what is in brackets, Ctrl-D leaves the question open)")
     typed: dict[str, Any] = {field.name: field.default for field in fields if field.has_default}
     while True:
         form = dict(typed)
@@ -122,7 +125,7 @@ def _form(question: Interaction, fields: tuple[Field, ...], wrap: Callable[[Any]
         try:
             return fitting(question, form if wrap is None else wrap(form))
         except ValueError as error:
-            _say(f"    that does not fit: {error}")
+            _tell(f"that does not fit: {error}")
             typed = form
 
 
@@ -133,17 +136,17 @@ def _field(field: Field, form: dict[str, Any]) -> None:
     kept = f" [{one_line(_shown(form[field.name]), 40)}]" if field.name in form else ""
     name = one_line(field.title or field.name, 40)
     while True:
-        text = _read(f"    {name} ({one_line(field.hint, 80)}){kept} › ")
+        text = _read(f"{name} ({one_line(field.hint, 80)}){kept}")
         if not text.strip():
             if field.name in form or not field.needed:
                 return
-            _say("    it is needed")
+            _tell("it is needed")
             continue
         try:
             form[field.name] = value_of(field, text)
             return
         except ValueError as error:
-            _say(f"    that does not fit: {error}")
+            _tell(f"that does not fit: {error}")
 
 
 def _elicitation(question: Interaction) -> Any:
@@ -170,7 +173,7 @@ def _approval(question: Interaction) -> Any:
         asked += ", always in this [s]ession or [p]roject"
     match _until_fits(f"{asked}; {_LEAVE}", lambda line: _one_of(line, words)):
         case "deny":
-            why = _read("  why not? the model reads it (empty: nothing) › ").strip()
+            why = _read("why not? the model reads it (empty: nothing)").strip()
             return {"decision": "deny", "message": why} if why else "deny"
         case "edit":
             return {"decision": "approve", "arguments": _edited(_arguments(question))}
@@ -181,10 +184,10 @@ def _approval(question: Interaction) -> Any:
 
 
 def _edited(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    _say("    (Enter keeps what is there; text as it is, everything else as JSON)")
+    _tell("(Enter keeps what is there; text as it is, everything else as JSON)")
     edited = dict(arguments)
     for name, value in arguments.items():
-        while text := _read(f"    {one_line(name, 40)} [{one_line(_shown(value), 40)}] › "):
+        while text := _read(f"{one_line(name, 40)} [{one_line(_shown(value), 40)}]"):
             if isinstance(value, str):
                 edited[name] = text
                 break
@@ -192,7 +195,7 @@ def _edited(arguments: Mapping[str, Any]) -> dict[str, Any]:
                 edited[name] = json.loads(text)
                 break
             except ValueError as error:
-                _say(f"    that is not JSON: {error}")
+                _tell(f"that is not JSON: {error}")
     return edited
 
 
@@ -206,17 +209,14 @@ def _arguments(question: Interaction) -> dict[str, Any]:
 
 def _until_fits(hint: str, meant: Callable[[str], Any]) -> Any:
     """What the first line that fits means. Raises `Left` for an empty one."""
-    shown = _wrapped(hint, _width(), "  (", "   ")
-    for line in shown[:-1]:
-        _say(line)
     while True:
-        text = _read(f"{shown[-1]}) › ")
+        text = _read(f"({hint})")
         if not text.strip():
             raise Left
         try:
             return meant(text)
         except ValueError as error:
-            _say(f"  that does not fit: {error}")
+            _tell(f"that does not fit: {error}")
 
 
 def _one_of(line: str, words: Mapping[str, str]) -> str:
@@ -234,13 +234,30 @@ def _shown(value: Any) -> str:
 
 def _read(prompt: str) -> str:
     """A line. Raises `Left` at the end of input and for Ctrl-C."""
-    sys.stderr.write(prompt)
+    lines = _wrapped(prompt, _width() - 2, _INDENT, _INDENT)
+    for line in lines[:-1]:
+        _say(line)
+    sys.stderr.write(f"{lines[-1]} › ")
     sys.stderr.flush()
+    # An event loop that stands still here would only note Ctrl-C: it has to end the reading.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler) if _is_main() else None
     try:
         return input()
     except (EOFError, KeyboardInterrupt):
         sys.stderr.write("\n")
         raise Left from None
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _tell(text: str) -> None:
+    for line in _wrapped(text, _width(), _INDENT, _INDENT):
+        _say(line)
 
 
 def _say(line: str) -> None:

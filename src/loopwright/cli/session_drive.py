@@ -173,15 +173,13 @@ def how_to_go_on(result: StatefulResult, settings: AgentSettings) -> str | None:
         case "completed":
             return None
         case "waiting_for_input":
-            asked = "\n".join(f"  ? {question_text(q)}" for q in result.pending_interactions)
-            which = result.pending_interactions[0].id if len(result.pending_interactions) == 1 else "ID"
-            return (
-                f"the session waits for an answer:\n{asked}\n"
-                f"answer: loopwright inbox answer {which}{settings.repeated()}"
-                if result.pending_interactions
-                else f"the session waits for a time, a signal or a session that runs elsewhere: go on with"
-                f" loopwright sessions resume {more}"
-            )
+            questions = result.pending_interactions
+            if not questions:
+                return f"the session waits for a time, a signal or another session: loopwright sessions resume {more}"
+            several = len(questions) > 1
+            asked = "\n".join([f"  ? {question_text(q)}" + (f" ({q.id})" if several else "") for q in questions])
+            which = ("ID" if several else "".join([q.id for q in questions])) + settings.repeated()
+            return f"the session waits for an answer:\n{asked}\nanswer: loopwright inbox answer {which}"
         case "pending_tools":
             names = ", ".join(f"{call.name} ({call.id})" for call in result.pending_tool_calls)
             return f"the session waits for results of a host's tools: {names}"
