@@ -122,6 +122,7 @@ def _form(question: Interaction, fields: tuple[Field, ...], wrap: Callable[[Any]
         form = dict(typed)
         for field in fields:
             _field(field, form)
+        form = {field.name: form[field.name] for field in fields if field.name in form}
         try:
             return fitting(question, form if wrap is None else wrap(form))
         except ValueError as error:
