@@ -47,9 +47,7 @@ FIRST: Final = 50
 
 QuestionId = Annotated[
     str,
-    typer.Argument(
-        metavar="ID", help="A question, or the beginning of its id; `last` is the newest.", show_default=False
-    ),
+    typer.Argument(metavar="ID", help="A question; `last` is the newest.", show_default=False),
 ]
 
 
@@ -75,7 +73,7 @@ def list_questions(
 
 @inbox_app.command(cls=PlainCommand)
 def show(question_id: QuestionId, db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
-    """Show a question in full: who asks what, since when, and how it is answered."""
+    """Show a question in full, and how to answer it."""
     one = meant(with_store(db, open_questions), question_id, db)
     if as_json:
         return write_json(question_json(one))

@@ -28,7 +28,7 @@ def slowly(request: ServedRequest, said: object, *, pause_s: float) -> RawReply:
 
 
 def playful(request: ServedRequest) -> Reply:
-    """Does what the newest user message says: files, bash, ask, form, two, endless, slow; else it repeats it."""
+    """Does what the newest user message says: files, bash, ask, form, both, endless, slow; else it repeats it."""
     turns = request.turns
     asked = [text for role, text in turns if role == "user"][-1]
     since = turns[max(i for i, (role, _) in enumerate(turns) if role == "user") + 1 :]
@@ -43,7 +43,7 @@ def playful(request: ServedRequest) -> Reply:
         )
     if asked == "form" and not results:
         return reply("", ("request_user_input", {"prompt": "Book \x1b[31ma table", "kind": "form", "schema": TABLE}))
-    if asked == "two" and not results:
+    if asked == "both" and not results:
         sure = ("request_user_input", {"prompt": "Sure?", "kind": "confirm"})
         return reply("", sure, ("request_user_input", {"prompt": "Your name?"}))
     if asked == "endless":

@@ -69,10 +69,10 @@ def test_a_form_is_filled_by_fields_and_what_does_not_fit_leaves_it_open(loopwri
 
 
 def test_two_questions_of_one_session_are_answered_one_by_one_in_any_order(loopwright: CommandLine) -> None:
-    _, [sure, name] = asked(loopwright, "two")
+    _, [sure, name] = asked(loopwright, "both")
     first = loopwright("inbox", "answer", name, "Bob")
     assert (first.code, "Sure?" in first.err) == (3, True)
-    assert loopwright("inbox", "answer", sure, "y").out == "you said two; results: true | Bob\n"
+    assert loopwright("inbox", "answer", sure, "y").out == "you said both; results: true | Bob\n"
 
 
 def test_an_answer_may_only_be_stored_and_a_worker_goes_on(loopwright: CommandLine) -> None:
