@@ -22,6 +22,7 @@ from ..model.errors import LoopwrightError, RetryLaterError, StoreError
 from ..model.records import Interaction
 from ..ports.cancellation import CancellationToken
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
+from .asking import ask_on_terminal
 from .exit_codes import words_of
 from .journal_lines import counted, one_line, printable, tokens_text
 from .options import (
@@ -41,7 +42,7 @@ from .options import (
     Workspace,
 )
 from .screen import question_text
-from .session_drive import Drive, Work, ask_on_terminal, screen_for
+from .session_drive import Drive, Work, screen_for
 from .shell_setup import AUTO
 from .store_place import DEFAULT_DB
 from .type_ahead import TypeAhead
