@@ -237,6 +237,8 @@ class McpConnection:
             elif not live.over.done():
                 raise McpAnswerError(self.spec.name, what, f"no answer within {limit_s:g} s; it was told to stop")
             verdict = "lost" if failure is None else mcp_failures.verdict(failure)
+            if verdict == "answer" and unheard and self._route is not None and self._route.is_forgotten:
+                verdict = "session"
             if verdict != "answer":
                 self._retire(live)
             if verdict == "session" and unheard:

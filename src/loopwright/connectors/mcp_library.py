@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from ..core.fencing import from_outside
+from ..core.fencing import from_outside, inside
 from ..model.call_errors import ToolFailure
 from ..model.connection_errors import McpAnswerError, McpLostError, McpUnavailableError
 from ..ports.tool import ToolContext, ToolDefinition, ToolHandlerResult
@@ -95,8 +95,9 @@ class _Resources:
         try:
             found = await server.read_resource(uri)
         except _FAILURES as error:
-            raise ToolFailure(str(error)) from error
-        parts = contents_of(found.get("contents") or [], f"MCP server {name}, {uri[:MAX_WORDS]}")
+            raise ToolFailure(inside(str(error))) from error
+        contents: list[Any] = found.get("contents") or []
+        parts = contents_of(contents, f"MCP server {name}, {uri[:MAX_WORDS]}")
         return ToolHandlerResult(tuple(parts) if parts else "(no content)")
 
     async def _lines(self, server: Library) -> list[str]:
@@ -121,9 +122,10 @@ class _Prompts:
         try:
             found = await server.get_prompt(wanted, arguments.get("arguments"))
         except _FAILURES as error:
-            raise ToolFailure(str(error)) from error
+            raise ToolFailure(inside(str(error))) from error
         blocks: list[Any] = []
-        for message in found.get("messages") or []:
+        messages: list[dict[str, Any]] = found.get("messages") or []
+        for message in messages:
             blocks += [{"type": "text", "text": f"{message.get('role')}:"}, message.get("content")]
         parts = parts_of(blocks, f"MCP server {name}, prompt {wanted[:MAX_WORDS]}")
         return ToolHandlerResult(tuple(parts) if parts else "(no content)")
@@ -147,7 +149,7 @@ async def _listed(servers: Mapping[str, Library], only: str | None, lines_of: An
         try:
             lines: list[str] = await lines_of(server)
         except _FAILURES as error:
-            shown.append(str(error))
+            shown.append(inside(str(error)))
             continue
         more = [f"… and {len(lines) - MAX_SHOWN} more"] if len(lines) > MAX_SHOWN else []
         text = "\n".join([*lines[:MAX_SHOWN], *more]) or "(nothing)"

@@ -64,7 +64,9 @@ async def list_found(run: RunContext) -> None:
     specs = specs_of(run.tools, run.allowed, found)
     fresh = [spec.name for spec in specs if spec.name in lacking]
     if fresh:
-        await run.journal.commit([await epochs.with_tools(run.kernel, state, specs, f"tools found: {', '.join(fresh)}")])
+        await run.journal.commit(
+            [await epochs.with_tools(run.kernel, state, specs, f"tools found: {', '.join(fresh)}")]
+        )
 
 
 def with_definition(problem: str, tool: ToolDefinition) -> str:
