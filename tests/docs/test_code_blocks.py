@@ -89,7 +89,7 @@ def help_texts(commands: frozenset[tuple[str, ...]]) -> dict[str, str]:
         input=json.dumps(sorted(commands)),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=120,
         check=True,
     )
     texts: dict[str, str] = json.loads(done.stdout)
