@@ -44,6 +44,10 @@ SAYS = {
         "look_up → ok: read about Town-",
         "messages are shown, 48 are kept",
     ],
+    "mcp_servers": [
+        "tools: weather_forecast",
+        'completed | I was told: <untrusted source="weather">\nPorto: rain',
+    ],
     "memory": [
         "  found 2, shown 1\nConfigure my editor. -> I know: ['The user said: My editor is Helix.']",
         "stored: ['Configure my editor.', \"I know:",
