@@ -79,7 +79,7 @@ def help_of(words: list[str]) -> str:
 def test_a_shown_command_is_one_that_exists(place: str, line: str, under: str) -> None:
     words = line.split()
     command = [word for word in words[1:3] if word.isalpha() and word != "last"]
-    if command[:1] not in (["sessions"], ["db"], ["workflow"]):
+    if command[:1] not in (["sessions"], ["db"], ["workflow"], ["mcp"]):
         command = command[:1]
     known = help_of(command)
     options = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--help"]
