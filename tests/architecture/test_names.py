@@ -68,6 +68,7 @@ LATE_IMPORTS: dict[str, str] = {
     "loopwright.stores.dsn": "a store and its driver are loaded when a DSN names them",
     "loopwright.transports.service_factory": "a protocol and its HTTP client are loaded when a service is built",
     "loopwright.transports.tiktoken_counter": "tiktoken (extra tokens) is loaded in the thread that loads its encoder",
+    "loopwright.tools.document_worker": "extras web and pdf, each in a process of its own that reads one document",
     "loopwright.tools.registry": "the schema validator takes longer to load than all of the kernel; the first call pays",
 }
 

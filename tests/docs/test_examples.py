@@ -48,6 +48,10 @@ SAYS = {
         "tools: weather_forecast",
         'completed | I was told: <untrusted source="weather">\nPorto: rain',
     ],
+    "many_tools": [
+        "['yearly_report', 'tool_search']\n['yearly_report', 'tool_search', 'find_customer']",
+        "report on Ada: 42 pages",
+    ],
     "memory": [
         "  found 2, shown 1\nConfigure my editor. -> I know: ['The user said: My editor is Helix.']",
         "stored: ['Configure my editor.', \"I know:",

@@ -27,6 +27,7 @@ from ..transports.service_factory import config_of_model, create_llm_service_fro
 from . import mcp_setup
 from .journal_lines import record_of
 from .session_ids import resolved
+from .shell_setup import AUTO, shell_of
 from .store_place import DEFAULT_DB, check_there, db_option, made_store
 
 DEFAULT_AGENT: Final = "cli"
@@ -49,6 +50,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     workspace: str | None = None
     preset: str | None = None
     allow_bash: bool = False
+    sandbox: str = AUTO
     mcp: bool = False
     mcp_config: str | None = None
     max_rounds: int | None = None
@@ -69,6 +71,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
             given += ["--agent", self.agent]
         if self.allow_bash:
             given.append("--allow-bash")
+        if self.sandbox != AUTO:
+            given += ["--sandbox", self.sandbox]
         if self.mcp_config:
             given += ["--mcp-config", self.mcp_config]
         elif self.mcp:
@@ -144,6 +148,9 @@ async def opened_agent(
             metadata["preset"],  # type: ignore[arg-type]
             workspace=metadata["workspace"],
             allow_bash=settings.allow_bash,
+            shell_backend=await shell_of(settings.sandbox, settings.db, metadata["workspace"])
+            if settings.allow_bash
+            else None,
         )
         service = create_llm_service_from_config(config)
         try:
@@ -179,6 +186,8 @@ def _metadata(settings: AgentSettings, begun_with: Mapping[str, str], env: Mappi
     preset = settings.preset or begun_with.get("preset") or "core"
     if preset not in PRESETS:
         raise ConfigError(f"unknown preset {preset!r}; use {', '.join(PRESETS)}")
+    if settings.sandbox != AUTO and not settings.allow_bash:
+        raise ConfigError("--sandbox says where shell commands run, and there are none: add --allow-bash")
     if settings.allow_bash and "bash" not in PRESETS[preset]:
         raise ConfigError(f"--allow-bash does nothing with preset {preset}, which has no shell; use --preset core")
     return {

@@ -34,12 +34,14 @@ from .options import (
     McpConfig,
     Model,
     Preset,
+    Sandbox,
     Session,
     System,
     Workspace,
 )
 from .screen import question_text
 from .session_drive import Drive, Work, ask_on_terminal, screen_for
+from .shell_setup import AUTO
 from .store_place import DEFAULT_DB
 from .type_ahead import TypeAhead
 
@@ -58,6 +60,7 @@ def chat(
     workspace: Workspace = None,
     preset: Preset = None,
     allow_bash: AllowBash = False,
+    sandbox: Sandbox = AUTO,
     mcp: Mcp = False,
     mcp_config: McpConfig = None,
     max_rounds: MaxRounds = None,
@@ -72,6 +75,7 @@ def chat(
         workspace=None if workspace is None else str(workspace),
         preset=preset,
         allow_bash=allow_bash,
+        sandbox=sandbox,
         mcp=mcp,
         mcp_config=None if mcp_config is None else str(mcp_config),
         max_rounds=max_rounds,

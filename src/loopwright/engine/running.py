@@ -17,7 +17,7 @@ from ..model.codec import decode
 from ..model.errors import SessionFencedError, ToolNotFound
 from ..model.event_types import AgentEventType
 from ..model.messages import Message, UserMessage
-from ..model.records import Record, SendStarted, UserMessageAdded
+from ..model.records import Record, SendStarted, ToolAbandoned, UserMessageAdded
 from ..model.specs import ToolSpec
 from ..ports.cancellation import CancellationToken
 from ..ports.store import InboxItem
@@ -48,6 +48,7 @@ class RunContext:
         "_attachments",
         "_path",
         "_specs",
+        "abandoned",
         "allowed",
         "drafted",
         "journal",
@@ -89,6 +90,8 @@ class RunContext:
         """What calls armed and cancelled and is not stored yet."""
         self.timers_settled = 0
         """How many of them were stored or dropped so far."""
+        self.abandoned: tuple[ToolAbandoned, ...] = ()
+        """Handlers that go on though the run is ending; stored with its end."""
         self.narrow()
         self._attachments: Attachments | None = None
         family = self.state.facts.family
