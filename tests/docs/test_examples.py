@@ -45,6 +45,10 @@ SAYS = {
         "look_up → ok: read about Town-",
         "messages are shown, 48 are kept",
     ],
+    "mcp_servers": [
+        "tools: weather_forecast",
+        'completed | I was told: <untrusted source="weather">\nPorto: rain',
+    ],
     "many_tools": [
         "['yearly_report', 'tool_search']\n['yearly_report', 'tool_search', 'find_customer']",
         "report on Ada: 42 pages",

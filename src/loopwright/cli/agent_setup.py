@@ -140,6 +140,7 @@ async def opened_agent(
     if session_id is None:  # before anything is made
         model_config(settings, env)
         _permissions(settings, _metadata(settings, {}, env)["workspace"])
+        mcp_setup.check(settings, _metadata(settings, {}, env)["workspace"], env)
     else:
         check_there(settings.db)
     store = made_store(settings.db)
