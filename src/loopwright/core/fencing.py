@@ -41,6 +41,7 @@ _DROPPED = re.compile(f"[{_UNSEEN}]+")
 _BRACKETS = "<\uff1c\ufe64"
 _TAG = re.compile(rf"[{_BRACKETS}]([\s/\\\uff0f{_UNSEEN}]*)([\w{_UNSEEN}]+)")
 _NAMES = frozenset(FRAMES)
+_LONGEST = max(map(len, FRAMES))
 _IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 
 
@@ -53,10 +54,21 @@ def inside(text: str) -> str:
 
 
 def _harmless(found: re.Match[str]) -> str:
-    name = found[2]
-    if not name.isascii():
-        name = unicodedata.normalize("NFKC", _DROPPED.sub("", name))
-    return f"&lt;{found[1]}{found[2]}" if name.casefold() in _NAMES else found[0]
+    return f"&lt;{found[1]}{found[2]}" if _is_ours(found[2]) else found[0]
+
+
+def _is_ours(word: str) -> bool:
+    """True when a reader takes `word` for the name of a frame: what does not show may stand inside of a name, or end it."""
+    if word.isascii():
+        return word.casefold() in _NAMES
+    name = ""
+    for piece in _DROPPED.split(word):
+        name += unicodedata.normalize("NFKC", piece).casefold()
+        if name in _NAMES:
+            return True
+        if len(name) > _LONGEST:
+            return False
+    return False
 
 
 def framed(tag: str, text: str, label: int | None = None) -> str:
