@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .ports.representation import Representation
     from .ports.store_admin import SessionStore
     from .stores import dsn
-    from .tools import recall, registry, signature, validation
+    from .tools import recall, registry, signature, tool_search, validation
     from .transports import published_prices, service_factory
 else:
     dsn = Late("loopwright.stores.dsn")
@@ -45,6 +45,7 @@ else:
     recall = Late("loopwright.tools.recall")
     registry = Late("loopwright.tools.registry")
     signature = Late("loopwright.tools.signature")
+    tool_search = Late("loopwright.tools.tool_search")
     validation = Late("loopwright.tools.validation")
     published_prices = Late("loopwright.transports.published_prices")
     service_factory = Late("loopwright.transports.service_factory")
@@ -57,17 +58,26 @@ def _is_registry(tools: object) -> TypeGuard[ToolSource]:
     return hasattr(tools, "problems") and hasattr(tools, "get")
 
 
-def source_of_tools(tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]]) -> ToolSource:
-    """What the host's tools are found in. Raises `ConfigError`."""
+def source_of_tools(
+    tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]], beyond: int | None = None
+) -> ToolSource:
+    """What the host's tools are found in; those `beyond` a number only by a search. Raises `ConfigError`."""
     if _is_registry(tools):
-        return tools
+        return _searchable(tools, beyond)
     if isinstance(tools, str):
         raise ConfigError(
             f"tools must be functions, definitions or a registry, not the text {tools!r};"
             " presets come from create_default_tool_registry()"
         )
     given = _each(tools)
-    return registry.ToolRegistry.of(*given) if given else NoTools()
+    return _searchable(registry.ToolRegistry.of(*given), beyond) if given else NoTools()
+
+
+def _searchable(tools: ToolSource, beyond: int | None) -> ToolSource:
+    """The same tools, with `tool_search` where some are kept back."""
+    if beyond is None and not any((one := tools.get(name)) is not None and one.deferred for name in tools.names()):
+        return tools
+    return tool_search.SearchableTools(tools, beyond)
 
 
 def recalling(tools: ToolSource, config: AgentLoopConfig, shown_as: Representation | None) -> ToolSource:
@@ -116,7 +126,7 @@ def names_of_tools(tools: Sequence[str] | ToolSource | None, known: ToolSource) 
 
 def replacing_source(tools: Sequence[str] | ToolSource | None) -> ToolSource | None:
     """What replaces the tools of a send; None when nothing does."""
-    return tools if _is_registry(tools) else None
+    return _searchable(tools, None) if _is_registry(tools) else None
 
 
 def output_spec(schema: OutputSchema | None) -> StructuredOutputSpec | None:

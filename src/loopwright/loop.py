@@ -139,7 +139,7 @@ class StatefulAgentLoop(SessionAccess):
         context = None if all(part is None for part in given.values()) else forms.context_parts(**given)
         costed = prices is not None or has_cost_budget(settings)
         list_of_prices = forms.source_of_prices(prices, settings) if costed else None
-        source: ToolSource = NoTools() if tools == () else forms.source_of_tools(tools)
+        source: ToolSource = NoTools() if tools == () else forms.source_of_tools(tools, settings.defer_tools_beyond)
         if settings.context_budget_tokens is not None or representation is not None:
             source = forms.recalling(source, settings, representation)
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
@@ -329,7 +329,9 @@ class StatefulAgentLoop(SessionAccess):
         A session that waits for a person or host returns that result unchanged.
         """
         with self._counted():
-            return await self._admission.resume(session_id, SendOptions(registry=tools, stop=_source_of_stop(stop)))
+            return await self._admission.resume(
+                session_id, SendOptions(registry=forms.replacing_source(tools), stop=_source_of_stop(stop))
+            )
 
     async def recover(self, *, limit: int = 1000) -> list[Recovered]:
         """Finds and continues every interrupted session of this agent whose process is gone; several run side by side."""

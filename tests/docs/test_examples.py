@@ -44,6 +44,10 @@ SAYS = {
         "look_up → ok: read about Town-",
         "messages are shown, 48 are kept",
     ],
+    "many_tools": [
+        "['yearly_report', 'tool_search']\n['yearly_report', 'tool_search', 'find_customer']",
+        "report on Ada: 42 pages",
+    ],
     "memory": [
         "  found 2, shown 1\nConfigure my editor. -> I know: ['The user said: My editor is Helix.']",
         "stored: ['Configure my editor.', \"I know:",

@@ -29,9 +29,12 @@ from .options import (
     BaseUrl,
     Db,
     MaxRounds,
+    Mcp,
+    McpConfig,
     Model,
     NoStream,
     Preset,
+    Sandbox,
     Session,
     System,
     Workspace,
@@ -47,6 +50,7 @@ from .session_drive import (
     write_json,
 )
 from .session_ids import left_open, resolved
+from .shell_setup import AUTO
 from .standard_streams import text_of_argument
 from .store_place import DEFAULT_DB, opened_store
 
@@ -79,6 +83,9 @@ def run(
     workspace: Workspace = None,
     preset: Preset = None,
     allow_bash: AllowBash = False,
+    sandbox: Sandbox = AUTO,
+    mcp: Mcp = False,
+    mcp_config: McpConfig = None,
     max_rounds: MaxRounds = None,
     no_stream: NoStream = False,
     as_json: AsJson = False,
@@ -109,6 +116,9 @@ def run(
         workspace=None if workspace is None else str(workspace),
         preset=preset,
         allow_bash=allow_bash,
+        sandbox=sandbox,
+        mcp=mcp,
+        mcp_config=None if mcp_config is None else str(mcp_config),
         max_rounds=max_rounds,
         stream=not no_stream,
         system=None if system is None else text_of_argument(system),

@@ -7,7 +7,7 @@ Loaded with the first such record. Read next: `../model/control_records.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +22,9 @@ from ..model.control_records import (
 )
 from ..model.records import Interaction, Record
 from .state import OpenCall, State
+
+MAX_REVEALED: Final = 64
+"""Found tools that are listed; the oldest make room."""
 
 
 class ControlFacts(Struct):
@@ -110,7 +113,7 @@ def _mode_set(state: State, record: PermissionModeSet, at: float) -> None:
 
 def _revealed(state: State, record: ToolsRevealed, at: float) -> None:
     facts = of(state)
-    facts.revealed = tuple(dict.fromkeys((*facts.revealed, *record.names)))
+    facts.revealed = tuple(dict.fromkeys((*facts.revealed, *record.names)))[-MAX_REVEALED:]
 
 
 def _handler_asked(state: State, record: HandlerAsked, at: float) -> None:

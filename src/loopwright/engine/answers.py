@@ -7,7 +7,7 @@ Read next: `admission.py`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core import control_state, questions
 from ..core import family_state as state_of_family
@@ -15,10 +15,11 @@ from ..core.calls import as_content, idempotency_key
 from ..core.result import StatefulResult, result_of
 from ..core.state import OpenCall, State
 from ..core.unseen import part_problem
+from ..late import Late
 from ..model.call_errors import InteractionError, ToolResultError
 from ..model.codec import decode_record
 from ..model.errors import InvalidMessageError, SessionBusyError
-from ..model.messages import Content
+from ..model.messages import Content, content_text
 from ..model.records import Interaction, QuestionAnswered, Record, ResultStatus, ToolFinished
 from ..ports.store import InboxItem, Op
 from ..ports.tool import ToolHandlerResult
@@ -28,6 +29,13 @@ from .admission import Admission
 from .kernel import Kernel
 from .outputs import kept_data, within_limit
 from .turn import Begun, Turn, check_tools
+
+if TYPE_CHECKING:
+    from ..ports import hook
+    from . import result_hooks
+else:
+    hook = Late("loopwright.ports.hook")
+    result_hooks = Late("loopwright.engine.result_hooks")
 
 
 class Answers:
@@ -217,10 +225,33 @@ class Answers:
         """The record of an answer from outside, cut like one of a handler."""
         tool = self.kernel.tools.get(call.call.name)
         session_id = state.facts.session_id
+        if self.kernel.hooks.in_use and self.kernel.hooks.has(hook.HookPoint.TOOL_AFTER):
+            context = hook.ToolAfterContext(
+                session_id=session_id,
+                round_index=0 if state.active is None else state.active.rounds,
+                tool_call=call.call,
+                tool_name=call.call.name,
+                arguments=_arguments(call),
+                output=content_text(content),
+                failed=result_hooks.is_failed(status),
+                content=content,
+                data=data,
+                source=None if tool is None else tool.source,
+            )
+            hooked = await result_hooks.after_hooks(self.kernel, context, status)
+            status, content, data = hooked.status, hooked.content, hooked.data
         shown, artifact_id = await within_limit(self.kernel, state, content, tool)
         data = await kept_data(self.kernel, session_id, data)
         key = idempotency_key(session_id, call.position, call.index, call.path)
         return ToolFinished(call.call.id, call.call.name, status, shown, data=data, key=key, artifact_id=artifact_id)
+
+
+def _arguments(call: OpenCall) -> dict[str, Any]:
+    """The arguments as the model wrote them; none where they are not JSON."""
+    try:
+        return call.call.parsed()
+    except (ValueError, RecursionError):
+        return {}
 
 
 def _seen(call_id: str, content: Content) -> Content:

@@ -10,9 +10,11 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from ..core.calls import text_of
 from ..core.state import OpenCall
 from ..late import Late
 from ..model.errors import ConfigError, UsageError
+from ..model.event_types import AgentEventType
 from ..model.records import Effect
 from ..ports.cancellation import CancellationToken
 from ..ports.tool import InputNeeded, OutputSlice, Woken
@@ -36,6 +38,9 @@ else:
     past_sends = Late("loopwright.engine.past_sends")
     session_lists = Late("loopwright.engine.session_lists")
     timer_draft = Late("loopwright.engine.timer_draft")
+
+LONGEST_PROGRESS = 500
+"""Characters of what a handler says of its progress."""
 
 Left: TypeAlias = "tuple[tuple[OnCommit, ...], tuple[Written, ...], TimerDraft | None]"
 """What a handler wants done with its result: work in the commit, records, timers."""
@@ -196,6 +201,12 @@ class HandlerContext:
     def spawned(self) -> CallChildren | None:
         """What became of the call's children, for its result; None when it asked for none."""
         return self._children
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """An event, while the handler runs."""
+        if not self._is_over:
+            told = text_of(message)[:LONGEST_PROGRESS]
+            self._run.emit(AgentEventType.TOOL_PROGRESS, self.call_id, self.tool_name, done, total, told)
 
     def left(self) -> Left:
         """The handler has ended: what it wants done with its result."""

@@ -169,6 +169,11 @@ class ToolContext(Protocol):
         """
         ...
 
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tells observers how far the call is: an event, of which nothing is stored. After the handler has ended it does
+        nothing. `message` is cut at 500 characters. Concurrency: from the handler's event loop."""
+        ...
+
     def on_commit(self, fn: OnCommit) -> None:
         """Runs `fn(cursor)` inside the transaction that records this call's result: both are stored, or neither.
 

@@ -24,6 +24,7 @@ from ..model.context_records import (
     TodoWritten,
     TokensCalibrated,
 )
+from ..model.control_records import ToolsRevealed
 from ..model.family_records import (
     CallWaits,
     CallWoken,
@@ -74,6 +75,7 @@ _OF_A_CALL = (
     CallWoken,
     SignalTaken,
     HandedOff,
+    ToolsRevealed,
 )
 _OF_A_RESULT = (NoteWritten, TodoWritten)
 """Written with the result that comes next."""

@@ -20,7 +20,7 @@ _EXAMPLE = '{"type": "object", "properties": {"name": {"type": "string"}, "seats
 def request_user_input_tool() -> ToolDefinition:
     """`request_user_input`: the run pauses until a person answers; the answer is the result. Effect pure: asking is no deed."""
 
-    @tool(description=description_of("request_user_input"), effect="pure")
+    @tool(description=description_of("request_user_input"), effect="pure", touches="session")
     async def request_user_input(
         prompt: str,
         kind: Literal["text", "choice", "confirm", "form"] = "text",

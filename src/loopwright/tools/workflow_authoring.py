@@ -76,7 +76,7 @@ def validate_workflow_tool() -> ToolDefinition:
 def workflow_status_tool() -> ToolDefinition:
     """`workflow_status`: how far a run of this session is, or stops it. Effect idempotent."""
 
-    @tool(description=description_of("workflow_status"), effect="idempotent")
+    @tool(description=description_of("workflow_status"), effect="idempotent", touches="session")
     async def workflow_status(
         run_id: str, ctx: ToolContext, action: Literal["show", "cancel"] = "show"
     ) -> ToolHandlerResult:

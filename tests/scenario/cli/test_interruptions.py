@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 
 import pytest
+from tests.quick_processes import Process
 from tests.scenario.cli.command_line import CommandLine, Ended, session_of, until_exists
 
 SLOW = "bash touch started; sleep 50"
 
 
-def running(loopwright: CommandLine, *more: str) -> subprocess.Popen[str]:
+def running(loopwright: CommandLine, *more: str) -> Process:
     process = loopwright.start("run", SLOW, "--allow-bash", *more)
     until_exists(loopwright.folder / "started")
     return process
