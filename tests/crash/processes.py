@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.crash.agents import AGENTS, SESSION
 from tests.crash.child import played
+from tests.crash.family_agents import FAMILIES
 
 from loopwright import open_store
 from loopwright.ports.store import StoredRecord
@@ -28,7 +29,7 @@ PATIENCE_S = 30.0
 
 
 def start(name: str, folder: Path, *, at: str | None = None, how: str = "kill") -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src"}
     if at is not None:
         environment |= {CRASH_AT: at, CRASH_HOW: how}
     command = [sys.executable, "-m", "tests.crash.child", name, str(folder)]
@@ -82,5 +83,5 @@ def records(folder: Path) -> tuple[StoredRecord, ...]:
 def undisturbed(name: str) -> tuple[str, ...]:
     """The canonical journal of an agent that nobody stops."""
     life = Life(f"memory:undisturbed-{name}-{time.monotonic_ns()}", 1, CrashPoints(VirtualAmbient()), EffectLog())
-    asyncio.run(played(AGENTS[name], life))
+    asyncio.run(played(AGENTS.get(name) or FAMILIES[name], life))
     return asyncio.run(look_at(life.dsn)).journal
