@@ -111,6 +111,26 @@ async def answered_at_the_root(loop: StatefulAgentLoop) -> None:
     assert result.ok, result
 
 
+async def answered_until_it_ends(loop: StatefulAgentLoop) -> None:
+    await open_session(loop)
+    result: StatefulResult | None = await loop.send("go", session_id=SESSION, send_id="first")
+    answered = set[str]()
+    for _ in range(500):
+        if result is not None and result.status != "waiting_for_input":
+            break
+        asked = () if result is None else result.pending_interactions
+        if question := next((one for one in asked if one.id not in answered), None):
+            answered.add(question.id)
+            with suppress(InteractionError):
+                await loop.submit_input(SESSION, question.id, "blue", by="ada")
+        else:
+            await loop.serve(once=True)
+            await loop._kernel.ambient.sleep(1.0)
+        result = await loop.get_result(SESSION)
+    assert result is not None
+    assert result.ok, result
+
+
 async def answered_at_the_child(loop: StatefulAgentLoop) -> None:
     await open_session(loop)
     result = await loop.send("go", session_id=SESSION, send_id="first")
@@ -192,6 +212,28 @@ ASKING = {
 }
 family("a-grandchild-asks-and-the-root-is-answered", ASKING, answered_at_the_root)
 family("a-grandchild-asks-and-is-answered-itself", ASKING, answered_at_the_child)
+
+
+def asking(life: Life, loop: Any) -> list[ToolDefinition]:
+    """`sure` asks a person twice, one question after the other, and then acts."""
+
+    @tool(effect="idempotent")
+    async def sure(n: int, ctx: ToolContext) -> str:
+        colour = await ctx.ask(f"Which colour for {n}?")
+        if n == 0:
+            await ctx.ask(f"{colour}, really?")
+        life.effect(ctx)
+        return f"{n} is {colour}"
+
+    return [sure]
+
+
+family(
+    "four-handlers-of-a-grandchild-ask-at-once",
+    {**ASKING, "You ask.": [calls(*[("sure", {"n": n}) for n in range(4)]), "they are blue"]},
+    answered_until_it_ends,
+    tools=asking,
+)
 
 
 def background(life: Life, loop: Any) -> list[ToolDefinition]:

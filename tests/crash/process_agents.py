@@ -26,7 +26,7 @@ from loopwright.testing.crash_matrix import CrashScenario, Life
 APPROVALS = ("four-calls-need-approval", "four-calls-three-agents-deep-need-approval")
 PROCESS_AGENTS: dict[str, Agent] = {**AGENTS, **{name: FAMILIES[name] for name in APPROVALS}}
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def process_agent(name: str, drive: Drive) -> Callable[[Callable[[Life], StatefulAgentLoop]], Agent]:

@@ -19,11 +19,11 @@ def line_of(text: str, place: tuple[str | int, ...]) -> int:
 
     A key that occurs twice means its last occurrence, as in the value that `json` makes.
     """
-    at = _Reader(text).at(_skipped(text, 0), place)
+    at = _JsonWalk(text).at(_skipped(text, 0), place)
     return text.count("\n", 0, at) + 1
 
 
-class _Reader:
+class _JsonWalk:
     """Walks one text; every method answers where the value that begins at `start` ends, or where a part of it begins."""
 
     def __init__(self, text: str) -> None:

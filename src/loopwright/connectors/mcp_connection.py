@@ -237,6 +237,8 @@ class McpConnection:
             elif not live.over.done():
                 raise McpAnswerError(self.spec.name, what, f"no answer within {limit_s:g} s; it was told to stop")
             verdict = "lost" if failure is None else mcp_failures.verdict(failure)
+            if verdict == "answer" and unheard and self._route is not None and self._route.is_forgotten:
+                verdict = "session"
             if verdict != "answer":
                 self._retire(live)
             if verdict == "session" and unheard:
@@ -360,8 +362,10 @@ class McpConnection:
 
     async def _until_it_ends(self, session: McpSession) -> None:
         """Until its streams end, the server forgot us, or we are told to stop."""
-        waits = [asyncio.ensure_future(event.wait()) for event in (session.over, self._lost, self._stop)]
-        listening = asyncio.ensure_future(session.watch(self._changed))
+        waits: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(event.wait()) for event in (session.over, self._lost, self._stop)
+        ]
+        listening: asyncio.Future[None] = asyncio.ensure_future(session.watch(self._changed))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -118,7 +118,7 @@ def parsed_mcp_file(text: str, *, name: str, project: str, env: Mapping[str, str
         raise ConfigError(f"{name}:{error.lineno}: is not JSON: {error.msg}") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{name}: is not JSON: {error}") from error
-    reader = _Reading(text, name, project, env)
+    reader = _McpFileReading(text, name, project, env)
     servers = reader.servers(value)
     if reader.problems:
         raise ConfigError(reader.problems)
@@ -157,7 +157,7 @@ _OURS: Final = {
 MAX_TIMEOUT_S: Final = 86_400.0
 
 
-class _Reading:
+class _McpFileReading:
     """One file being read; problems are gathered, not raised."""
 
     def __init__(self, text: str, name: str, project: str, env: Mapping[str, str]) -> None:

@@ -22,6 +22,7 @@ _REFUSED: Final = {
     401: "it answered 401: it wants credentials; set the header Authorization of its entry",
     403: "it answered 403: the credentials of its entry are not enough",
 }
+_FORGOTTEN: Final = (400, 404)
 _SESSION: Final = "mcp-session-id"
 
 
@@ -49,6 +50,11 @@ class HttpRoute:
     def is_refused(self) -> bool:
         """True when trying again cannot help before something is set."""
         return self._seen.is_refused
+
+    @property
+    def is_forgotten(self) -> bool:
+        """True when a request with our session was answered 404, or 400, which some servers say instead."""
+        return self._seen.is_forgotten
 
     @property
     def last_words(self) -> str:
@@ -81,6 +87,7 @@ class _Seen:
     def __init__(self) -> None:
         self.why: str | None = None
         self.is_refused = False
+        self.is_forgotten = False
 
 
 class _Watched(httpx2.AsyncBaseTransport):
@@ -96,8 +103,8 @@ class _Watched(httpx2.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         if response.status_code in _REFUSED:
             self._seen.why, self._seen.is_refused = _REFUSED[response.status_code], True
-        elif response.status_code == httpx2.codes.NOT_FOUND and _SESSION in request.headers:
-            self._seen.why = "it does not know our session any more"
+        elif response.status_code in _FORGOTTEN and _SESSION in request.headers:
+            self._seen.why, self._seen.is_forgotten = "it does not know our session any more", True
         elif response.status_code >= httpx2.codes.INTERNAL_SERVER_ERROR:
             self._seen.why = f"it answered {response.status_code}"
         else:

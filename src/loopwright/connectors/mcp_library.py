@@ -7,9 +7,9 @@ Read next: `mcp_servers.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
-from ..core.fencing import from_outside
+from ..core.fencing import from_outside, inside
 from ..model.call_errors import ToolFailure
 from ..model.connection_errors import McpAnswerError, McpLostError, McpUnavailableError
 from ..ports.tool import ToolContext, ToolDefinition, ToolHandlerResult
@@ -95,8 +95,9 @@ class _Resources:
         try:
             found = await server.read_resource(uri)
         except _FAILURES as error:
-            raise ToolFailure(str(error)) from error
-        parts = contents_of(found.get("contents") or [], f"MCP server {name}, {uri[:MAX_WORDS]}")
+            raise ToolFailure(inside(str(error))) from error
+        contents: list[Any] = found.get("contents") or []
+        parts = contents_of(contents, f"MCP server {name}, {uri[:MAX_WORDS]}")
         return ToolHandlerResult(tuple(parts) if parts else "(no content)")
 
     async def _lines(self, server: Library) -> list[str]:
@@ -121,9 +122,10 @@ class _Prompts:
         try:
             found = await server.get_prompt(wanted, arguments.get("arguments"))
         except _FAILURES as error:
-            raise ToolFailure(str(error)) from error
+            raise ToolFailure(inside(str(error))) from error
         blocks: list[Any] = []
-        for message in found.get("messages") or []:
+        messages: list[dict[str, Any]] = found.get("messages") or []
+        for message in messages:
             blocks += [{"type": "text", "text": f"{message.get('role')}:"}, message.get("content")]
         parts = parts_of(blocks, f"MCP server {name}, prompt {wanted[:MAX_WORDS]}")
         return ToolHandlerResult(tuple(parts) if parts else "(no content)")
@@ -132,8 +134,7 @@ class _Prompts:
         lines: list[str] = []
         for one in await server.list_prompts():
             given = ", ".join(
-                f"{argument.get('name')}{'' if argument.get('required') else '?'}"
-                for argument in one.get("arguments") or []
+                f"{each.get('name')}{'' if each.get('required') else '?'}" for each in _entries(one.get("arguments"))
             )
             lines.append(_line(f"{one.get('name')}({given})", one.get("title"), one.get("description")))
         return lines
@@ -147,7 +148,7 @@ async def _listed(servers: Mapping[str, Library], only: str | None, lines_of: An
         try:
             lines: list[str] = await lines_of(server)
         except _FAILURES as error:
-            shown.append(str(error))
+            shown.append(inside(str(error)))
             continue
         more = [f"… and {len(lines) - MAX_SHOWN} more"] if len(lines) > MAX_SHOWN else []
         text = "\n".join([*lines[:MAX_SHOWN], *more]) or "(nothing)"
@@ -161,6 +162,10 @@ def _named(servers: Mapping[str, Library], name: str | None) -> tuple[str, Libra
     if name is None or name not in servers:
         raise ToolFailure(f"name one of the servers: {', '.join(sorted(servers))}")
     return name, servers[name]
+
+
+def _entries(value: Any) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", value) if isinstance(value, list) else []
 
 
 def _line(first: object, name: object, description: object) -> str:

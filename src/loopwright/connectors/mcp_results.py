@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from msgspec import json
 
-from ..core.fencing import from_outside
+from ..core.fencing import from_outside, inside
 from ..model.messages import FilePart, ImagePart, TextPart
 from ..ports.tool import ToolHandlerResult
 from .mcp_schemas import misfit
@@ -39,13 +39,13 @@ def result_of(
     failed = result.get("isError") is True
     blocks = result.get("content")
     structured = result.get("structuredContent")
-    parts = parts_of(blocks if isinstance(blocks, list) else [], source)
+    parts = parts_of(cast("list[object]", blocks) if isinstance(blocks, list) else [], source)
     notes: list[str] = []
     if structured is not None:
         if not parts:
             parts = [TextPart(from_outside(source, _json(structured)))]
         if output_schema is not None and not failed and (why := misfit(output_schema, structured)) is not None:
-            notes.append(f"[the structured result does not fit the schema that the server promised: {why}]")
+            notes.append(f"[the structured result does not fit the schema that the server promised: {inside(why)}]")
     elif output_schema is not None and not failed:
         notes.append("[the server promised a structured result and sent none]")
     if result.get("unheard"):
@@ -125,7 +125,7 @@ def _binary(data: object, media_type: str, name: str) -> str | ImagePart | FileP
         return f"[{name or 'a file'} that is empty]"
     if media_type.startswith("image/"):
         return ImagePart(media_type=media_type, data=raw)
-    return FilePart(media_type=media_type, name=name, data=raw)
+    return FilePart(media_type=media_type, name=inside(name), data=raw)
 
 
 def _media_type(block: Mapping[str, Any]) -> str:

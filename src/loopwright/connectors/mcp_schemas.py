@@ -22,10 +22,10 @@ def unusable_parameters(schema: object) -> str | None:
     """Why a schema cannot describe the arguments of a tool; None when it can."""
     if not isinstance(schema, dict):
         return "its schema is no object"
-    kind = cast("dict[str, Any]", schema).get("type")
-    if kind != "object":
-        return f'its schema has type {_short(kind)}, not "object"'
-    return unusable_schema(schema)
+    members = cast("dict[str, Any]", schema)
+    if members.get("type") != "object":
+        return f'its schema has type {_short(members.get("type"))}, not "object"'
+    return unusable_schema(members)
 
 
 def unusable_schema(schema: object) -> str | None:

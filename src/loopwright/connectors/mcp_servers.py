@@ -20,7 +20,7 @@ from .mcp_connection import McpConnection, McpState
 from .mcp_file import McpFile, McpServerSpec, read_mcp_file
 from .mcp_library import library_tools
 from .mcp_talk import Sample
-from .mcp_tools import LIMIT_MARGIN_S, McpToolOptions, ToolShelf, register_mcp_tools
+from .mcp_tools import LIMIT_MARGIN_S, McpShelf, McpToolOptions, ToolShelf
 
 FAILURES: Final = (McpUnavailableError, McpAnswerError, McpLostError)
 
@@ -32,6 +32,7 @@ class McpServers:
         self.connections = dict(connections)
         self.problems: dict[str, str] = {}
         """Servers that could not be connected or listed, and why; their tools are not there."""
+        self._shelves: dict[str, McpShelf] = {}
 
     @property
     def states(self) -> dict[str, McpState]:
@@ -41,7 +42,7 @@ class McpServers:
     @property
     def left_out(self) -> dict[str, dict[str, str]]:
         """Tools that are none, by server, and why."""
-        return {name: dict(one.left_out) for name, one in self.connections.items() if one.left_out}
+        return {name: dict(shelf.left_out) for name, shelf in self._shelves.items() if shelf.left_out}
 
     async def connect(self) -> None:
         """Connects to all of them at once; what fails is in `problems`."""
@@ -60,7 +61,8 @@ class McpServers:
                 continue
             try:
                 options = options_of(connection.spec, deferred=deferred)
-                names += await register_mcp_tools(registry, connection, options=options)
+                self._shelves[name] = shelf = await McpShelf.filled(registry, connection, options)
+                names += shelf.names
             except ConfigError as error:
                 clashes += error.problems
             except FAILURES as error:
@@ -113,7 +115,10 @@ async def connect_mcp(
         source = read_mcp_file(source, env=os.environ if env is None else env)
     specs = source.servers if isinstance(source, McpFile) else tuple(source)
     addresses = tuple([address_of(root) for root in roots])
-    made = make or (lambda spec: McpConnection(spec, sample=sample, roots=addresses))
+
+    def made(spec: McpServerSpec) -> McpConnection:
+        return McpConnection(spec, sample=sample, roots=addresses) if make is None else make(spec)
+
     servers = McpServers({spec.name: made(spec) for spec in specs if not spec.disabled})
     try:
         await servers.connect()

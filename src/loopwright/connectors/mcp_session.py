@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, Final, cast
+from importlib.metadata import version
+from typing import Any, Final, Literal, cast
 
-from .. import __version__
 from ..model.call_errors import ToolFailure
 from .mcp_failures import words
 from .mcp_schemas import too_deep
@@ -106,7 +106,9 @@ class Talk:
         del context
         if self.sample is None:
             return types.ErrorData(code=types.INVALID_REQUEST, message="sampling is not allowed here")
-        said = tuple([(one.role, _text_of(one)) for one in params.messages])
+        said: tuple[tuple[Literal["user", "assistant"], str], ...] = tuple(
+            [(one.role, _text_of(one)) for one in params.messages]
+        )
         if sum(len(text) for _, text in said) > MAX_SAMPLE_CHARS:
             return types.ErrorData(
                 code=types.INVALID_PARAMS, message=f"more than {MAX_SAMPLE_CHARS} characters to sample from"
@@ -170,7 +172,7 @@ class CarefulDispatcher(JSONRPCDispatcher[TransportContext]):
         if not isinstance(name, str) or not name:
             self.left_out[f"#{place + 1}"] = "it has no name"
             return False
-        if (why := too_deep(tool)) is not None:
+        if (why := too_deep(entry)) is not None:
             self.left_out[name[:_WORDS]] = why
             return False
         try:
@@ -322,7 +324,7 @@ async def opened_session(
 
     session = ClientSession(
         dispatcher=dispatcher,
-        client_info=types.Implementation(name="loopwright", version=__version__),
+        client_info=types.Implementation(name="loopwright", version=version("loopwright")),
         elicitation_callback=talk.elicited if asks else None,
         sampling_callback=None if talk.sample is None else talk.sampled,
         list_roots_callback=talk.rooted if talk.roots else None,

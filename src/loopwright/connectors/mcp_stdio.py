@@ -16,13 +16,20 @@ import signal
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..model.connection_errors import McpUnavailableError
 from ..ports.ambient import Ambient, RealAmbient
 from .mcp_file import McpServerSpec
 from .mcp_sdk import MemoryObjectReceiveStream, MemoryObjectSendStream, SessionMessage, ValidationError, anyio, types
-from .mcp_streams import MAX_JUNK_LINES, MAX_MESSAGE_BYTES, MAX_MESSAGES_PER_SECOND, MAX_TAIL_CHARS, Streams
+from .mcp_streams import (
+    MAX_JUNK_LINES,
+    MAX_MESSAGE_BYTES,
+    MAX_MESSAGES_BETWEEN,
+    MAX_MESSAGES_PER_SECOND,
+    MAX_TAIL_CHARS,
+    Streams,
+)
 
 HARMLESS: Final = (
     "HOME",
@@ -77,6 +84,8 @@ class StdioRoute:
         self._tail_size = 0
         self._ended: str | None = None
         self._is_refused = False
+        self.is_forgotten = False
+        """A program has one session, and knows it until it ends."""
 
     @property
     def is_refused(self) -> bool:
@@ -144,8 +153,8 @@ class StdioRoute:
         """Lines to messages, one at a time: what is not taken yet stays in the pipe."""
         assert process.stdout is not None
         pieces: list[bytes] = []
-        size = junk = unasked = 0
-        second = self._ambient.monotonic()
+        size = junk = 0
+        flood = _Flood()
         try:
             while data := await process.stdout.read(_CHUNK):
                 *lines, rest = data.split(b"\n")
@@ -158,13 +167,8 @@ class StdioRoute:
                             return self._give_up(f"printed {junk} lines to standard output that are no messages")
                         continue
                     junk = 0
-                    if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-                        now = self._ambient.monotonic()
-                        if now - second >= 1.0:
-                            second, unasked = now, 0
-                        unasked += 1
-                        if unasked > MAX_MESSAGES_PER_SECOND:
-                            return self._give_up(f"sent more than {MAX_MESSAGES_PER_SECOND} messages in a second")
+                    if flood.is_one(message, self._ambient.monotonic()):
+                        return self._give_up(f"flooded us with {flood.between} messages that nobody asked for")
                     await into.send(SessionMessage(message))
                 pieces.append(rest)
                 size += len(rest)
@@ -186,13 +190,16 @@ class StdioRoute:
             return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except (ValidationError, ValueError, RecursionError):
             pass
+        value: Any = None
         try:
             # Values that are nested deeply are refused above; they may stand in one tool of many.
-            return types.jsonrpc_message_adapter.validate_python(json.loads(line), by_name=False)
+            value = json.loads(line)
+            return types.jsonrpc_message_adapter.validate_python(value, by_name=False)
         except (ValidationError, ValueError, RecursionError):
-            if line.strip():
-                self._keep(line[:MAX_TAIL_CHARS].decode("utf-8", "replace") + "\n")
-            return None
+            pass
+        if line.strip():
+            self._keep(line[:MAX_TAIL_CHARS].decode("utf-8", "replace") + "\n")
+        return _broken_answer(value)
 
     def _give_up(self, why: str) -> None:
         if self._ended is None:
@@ -248,6 +255,36 @@ class StdioRoute:
         transport: Any = getattr(process, "_transport", None)
         if transport is not None:
             transport.close()  # a process that left the group may hold the pipes open for ever
+
+
+def _broken_answer(value: Any) -> types.JSONRPCError | None:
+    """What an answer that cannot be read comes to, so that nobody waits for it; None for what is no answer."""
+    answer = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if "method" in answer or type(answer.get("id")) is not int:
+        return None
+    error = types.ErrorData(code=types.INTERNAL_ERROR, message="its answer is not as the protocol has it")
+    return types.JSONRPCError(jsonrpc="2.0", id=answer["id"], error=error)
+
+
+class _Flood:
+    """Counts what a server sends without being asked."""
+
+    def __init__(self) -> None:
+        self.between = 0
+        """Since the last answer."""
+        self._second = 0.0
+        self._in_second = 0
+
+    def is_one(self, message: types.JSONRPCMessage, now: float) -> bool:
+        """Whether, with this message at this time, it is too much."""
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self.between = 0
+            return False
+        if now - self._second >= 1.0:
+            self._second, self._in_second = now, 0
+        self._in_second += 1
+        self.between += 1
+        return self._in_second > MAX_MESSAGES_PER_SECOND or self.between > MAX_MESSAGES_BETWEEN
 
 
 async def _gone(process: asyncio.subprocess.Process, within_s: float) -> None:

@@ -14,8 +14,11 @@ from msgspec import Struct
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 """Of one message of a server; a longer one ends the connection, so that memory stays bounded."""
 
-MAX_MESSAGES_PER_SECOND: Final = 2_000
+MAX_MESSAGES_PER_SECOND: Final = 1_000
 """Of messages that answer nothing; a server that sends more is flooding us, and the connection ends."""
+
+MAX_MESSAGES_BETWEEN: Final = 10_000
+"""Of messages between two answers, however slowly they come."""
 
 MAX_JUNK_LINES: Final = 100
 """Lines in a row that are no messages, as of a program that prints its log to standard output."""
@@ -50,6 +53,11 @@ class McpRoute(Protocol):
     @property
     def is_refused(self) -> bool:
         """True when trying again cannot help before somebody set something right."""
+        ...
+
+    @property
+    def is_forgotten(self) -> bool:
+        """True when the server does not know our session any more, so that it did not do what it was asked."""
         ...
 
     @property

@@ -125,21 +125,29 @@ async def register_mcp_tools(
     Raises: `ConfigError` for names that are taken, naming both tools; then nothing was registered. And what listing raises.
     """
     wanted = McpToolOptions(prefix=prefix, source=prefix or "an MCP server") if options is None else options
-    shelf = _Shelf(registry, client, wanted)
-    await shelf.renew()
-    if isinstance(client, CarefulCalls):
-        client.watch(shelf.renew)
-    return shelf.names
+    return (await McpShelf.filled(registry, client, wanted)).names
 
 
-class _Shelf:
+class McpShelf:
     """The tools of one client in one registry."""
+
+    @classmethod
+    async def filled(cls, registry: ToolShelf, client: MCPToolSource, options: McpToolOptions) -> McpShelf:
+        """One whose tools are registered, and renewed when the client says so. Raises: as `register_mcp_tools`."""
+        shelf = cls(registry, client, options)
+        await shelf.renew()
+        if isinstance(client, CarefulCalls):
+            client.watch(shelf.renew)
+        return shelf
 
     def __init__(self, registry: ToolShelf, client: MCPToolSource, options: McpToolOptions) -> None:
         self._registry = registry
         self._client = client
         self._options = options
         self.names: tuple[str, ...] = ()
+        """In the server's order."""
+        self.left_out: Mapping[str, str] = {}
+        """The server's names of tools that cannot be used, and why."""
 
     async def renew(self) -> None:
         """Brings the registry to what the client lists now. Raises: `ConfigError`; then it is as before."""
@@ -161,7 +169,7 @@ class _Shelf:
             known = self._registry.get(definition.name)
             if known is None or known.spec != definition.spec or known.effect != definition.effect:
                 self._registry.register(definition, overwrite=known is not None)
-        self.names = now
+        self.names, self.left_out = now, offered.left_out
 
 
 async def offered_tools(client: MCPToolSource, options: McpToolOptions) -> OfferedTools:
@@ -172,9 +180,10 @@ async def offered_tools(client: MCPToolSource, options: McpToolOptions) -> Offer
 
 def listed_tools(listed: Any) -> list[dict[str, Any]]:
     """What a client listed, as dicts of the protocol."""
-    inner = listed if isinstance(listed, list | tuple) else getattr(listed, "tools", None)
-    if inner is None and isinstance(listed, dict):
-        inner = cast("dict[str, Any]", listed).get("tools")
+    if isinstance(listed, dict):
+        inner: Any = cast("dict[str, Any]", listed).get("tools")
+    else:
+        inner = getattr(listed, "tools", cast("object", listed))
     return [plain(one) for one in cast("Iterable[Any]", inner or ())]
 
 
@@ -223,10 +232,11 @@ def _definition(name: str, entry: Mapping[str, Any], client: MCPToolSource, opti
     if len(description) > MAX_DESCRIPTION:
         description = f"{description[:MAX_DESCRIPTION]} …"
     schema = cast("dict[str, Any]", _field(entry, "inputSchema", "input_schema"))
-    promised = _field(entry, "outputSchema", "output_schema")
-    if not isinstance(promised, dict) or mcp_schemas.unusable_schema(promised) is not None:
+    given: Any = _field(entry, "outputSchema", "output_schema")
+    promised = cast("dict[str, Any]", given) if isinstance(given, dict) else None
+    if promised is not None and mcp_schemas.unusable_schema(promised) is not None:
         promised = None
-    call = _handler(name, client, options, cast("dict[str, Any] | None", promised), effect)
+    call = _handler(name, client, options, promised, effect)
     return ToolDefinition(
         name=tool_name(options.prefix, name),
         description=inside(description) or f"{name} of {options.source}",
@@ -265,10 +275,10 @@ def _handler(
             else:
                 result = await client.call_tool(name, arguments)
         except (McpUnavailableError, McpAnswerError) as error:
-            raise ToolFailure(str(error)) from error
+            raise ToolFailure(inside(str(error))) from error
         except McpLostError as error:
             doubt = "it may or may not have had its effect; look before you call it again" if effect == "once" else ""
-            raise ToolFailure(f"{error}{'; ' if doubt else ''}{doubt}") from error
+            raise ToolFailure(f"{inside(str(error))}{'; ' if doubt else ''}{doubt}") from error
         if isinstance(result, str):
             result = {"content": [{"type": "text", "text": result}]}
         return mcp_results.result_of(plain(result), source=options.source, output_schema=output_schema)

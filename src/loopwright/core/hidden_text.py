@@ -63,8 +63,9 @@ def _instead(found: re.Match[str], text: str) -> str:
     said = _said(run)
     if said and before == _FLAG and run.endswith("\U000e007f") and len(said) <= 6:
         return run
-    kept = _joins(run, before, after)
-    return kept if not said else f"{kept}[hidden text: {said[:_SHOWN]}{'…' if len(said) > _SHOWN else ''}]"
+    if not said:
+        return _joins(run, before, after)
+    return f"[hidden text: {said[:_SHOWN]}{'…' if len(said) > _SHOWN else ''}]"
 
 
 def _said(run: str) -> str:
@@ -84,6 +85,8 @@ def _joins(run: str, before: str, after: str) -> str:
     """The one joiner or selector of the run that its neighbours need."""
     if not before or (before.isascii() and not (before in "#*0123456789" and run[0] == "\ufe0f")):
         return ""
+    if "\ufe50" <= before <= "\uffef":
+        return ""  # plain characters in other widths, which become plain ones
     if run[0] in "\u200c\u200d":
         return run[0] if after and not after.isascii() else ""
     if run[0] in "\ufe0e\ufe0f":
@@ -100,6 +103,8 @@ def _with_comments_shown(text: str) -> str:
         end = text.find("-->", begin + 4)
         stop = len(text) if end < 0 else end
         said = text[begin + 4 : stop].strip()
-        out += (text[at:begin], f"[comment: {said[:_SHOWN]}{'…' if len(said) > _SHOWN else ''}]" if said else "")
+        # Something stays even of an empty one: what stands on both sides must not become a new beginning.
+        told = f": {said[:_SHOWN]}{'…' if len(said) > _SHOWN else ''}" if said else ""
+        out += (text[at:begin], f"[comment{told.replace('<!--', '&lt;!--')}]")
         at = len(text) if end < 0 else end + 3
     return "".join([*out, text[at:]])

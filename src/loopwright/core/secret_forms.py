@@ -32,6 +32,8 @@ _UNSEEN = re.compile(
 
 _BASE64: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
 
+_PIECE: Final = 16_384
+
 _MARKS: Final = (("[", "]"), ("\u27e6", "\u27e7"), ("\u2039", "\u203a"))
 _MOST_PASSES: Final = 8
 """What stands behind a mark may look like a secret now; each pass leaves less."""
@@ -172,7 +174,10 @@ def rewritten(value: object, text_of: Callable[[str, str], str], key: str = "", 
 
 
 def _folded(text: str) -> str:
-    return _UNSEEN.sub("", text)
+    # Piece by piece: the pattern makes an object of each word, and those of a large text are many times its size.
+    if len(text) <= _PIECE:
+        return _UNSEEN.sub("", text)
+    return "".join([_UNSEEN.sub("", text[at : at + _PIECE]) for at in range(0, len(text), _PIECE)])
 
 
 def _run(text: str, places: Iterable[int]) -> int:
@@ -190,13 +195,20 @@ def _unfolded(text: str, spans: list[tuple[int, int, str]]) -> Iterator[tuple[in
     edges = sorted({edge for start, end, _ in spans for edge in (start, end - 1)})
     places: dict[int, int] = {}
     kept = at = index = 0
-    for gap in (*[m.span() for m in _UNSEEN.finditer(text)], (len(text), len(text))):
+    for gap in _gaps(text):
         while index < len(edges) and edges[index] < kept + gap[0] - at:
             places[edges[index]] = at + edges[index] - kept
             index += 1
         kept, at = kept + gap[0] - at, gap[1]
     for start, end, name in spans:
         yield places[start], places[end - 1] + 1, name
+
+
+def _gaps(text: str) -> Iterator[tuple[int, int]]:
+    """Where text stands that does not show, and the end of the text."""
+    for found in _UNSEEN.finditer(text):
+        yield found.span()
+    yield len(text), len(text)
 
 
 def _forms_of(value: str) -> Iterator[tuple[str, int, int]]:
@@ -217,7 +229,8 @@ def _forms_of(value: str) -> Iterator[tuple[str, int, int]]:
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             core = encode(b"\0" * shift + data).decode()[lead : bits // 6]
             if len(core) >= _SHORTEST_CORE:
-                yield core, lead, 3
+                # The characters at both ends hold bits of the value and of its neighbours.
+                yield core, min(lead, 1), min(bits % 6, 1)
 
 
 def _lower_escapes(text: str) -> str:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from string import ascii_lowercase, ascii_uppercase
 from typing import Final
 
 # Narrower than the names of variables (`secret_patterns.py`): text is full of "tokens: 512" and "primary key".
-_NAME = (
-    r"(?:[\w-]{0,40}[_-])?(?:api[_-]?key|secret|secret[_-]?key|client[_-]?secret|access[_-]?key(?:[_-]?id)?|private[_-]?key"
+_WORDS = (
+    r"(?:api[_-]?key|secret|secret[_-]?key|client[_-]?secret|access[_-]?key(?:[_-]?id)?|private[_-]?key"
     r"|signing[_-]?key|encryption[_-]?key|(?:access|refresh|auth|bearer|session|id|api|bot|webhook)[_-]?token|token"
     r"|passwd|password|passphrase|pwd|credentials?|connection[_-]?string|dsn|authorization)"
 )
-_NAMED = re.compile(rf"{_NAME}|(?:set-)?cookies?", re.IGNORECASE)
+_NAMED = re.compile(rf"(?:[\w-]{{0,60}}[_-])?{_WORDS}|(?:set-)?cookies?")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 # Each begins where no letter, digit, _ or - stands before it, so that a run of these is tried from its start only.
@@ -31,18 +32,17 @@ _SHAPES = re.compile(
     re.ASCII,
 )
 _IN_ADDRESS = re.compile(r"(?<=://)[^/\s:@]{0,200}:(?P<value>[^/\s@]{1,500})(?=@)")
+# Those below are for text in small letters. A name may be the end of a longer one: db_password, x-api-key.
 # NAME=value, NAME: value, "name": "value". A quoted value may lack its end: outputs are cut anywhere.
 _ASSIGNED = re.compile(
-    rf"(?<![\w-])(?:--?)?{_NAME}(?![\w-])[\"']?[ \t]{{0,4}}(?:=>|:=|[=:])[ \t]{{0,4}}"
-    r"(?:(?:Bearer|Basic|Token|Digest|ApiKey|Negotiate)[ \t]{1,4})?"
-    r"(?P<value>\"(?:[^\"\\\n]|\\.){1,4000}\"?|'[^'\n]{1,4000}'?|[^\s\"',;&<>(){}]{1,4000})",
-    re.IGNORECASE,
+    rf"(?<![a-z0-9]){_WORDS}(?![\w-])[\"']?[ \t]{{0,4}}(?:=>|:=|[=:])[ \t]{{0,4}}"
+    r"(?:(?:bearer|basic|token|digest|apikey|negotiate)[ \t]{1,4})?"
+    r"(?P<value>\"(?:[^\"\\\n]|\\.){1,4000}\"?|'[^'\n]{1,4000}'?|[^\s\"',;&<>(){}]{1,4000})"
 )
-_OPTION = re.compile(rf"(?<![\w-])--{_NAME}[ \t]{{1,4}}(?P<value>[^\s-]\S{{0,4000}})", re.IGNORECASE)
-_COOKIE = re.compile(
-    r"(?<![\w-])(?:Set-)?Cookie[ \t]{0,4}:[ \t]{0,4}(?P<value>[^\s=;,\"']{1,200}=[^\r\n\"']{1,8000})", re.IGNORECASE
-)
-_GIVEN = (_IN_ADDRESS, _ASSIGNED, _OPTION, _COOKIE)
+_OPTION = re.compile(rf"(?<![\w-])--(?:[\w-]{{0,40}}[_-])?{_WORDS}[ \t]{{1,4}}(?P<value>[^\s-]\S{{0,4000}})")
+_COOKIE = re.compile(r"cookie[ \t]{0,4}:[ \t]{0,4}(?P<value>[^\s=;,\"']{1,200}=[^\r\n\"']{1,8000})")
+_GIVEN = (_ASSIGNED, _OPTION, _COOKIE)
+_SMALL = str.maketrans(ascii_uppercase, ascii_lowercase)
 # Values that say where a secret is, or that there is none; and what stands in place of one (`secret_forms.py`).
 _NO_VALUE = re.compile(
     r"(?:[\d.,]*|true|false|null|none|nil|undefined|string|required|optional|changeme|redacted|hidden"
@@ -57,7 +57,7 @@ _PEM_END = re.compile(r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-
 
 def is_secret_name(name: str) -> bool:
     """True when a key of data, a header or an option names a secret, in any of the usual ways of writing names."""
-    return len(name) <= 100 and _NAMED.fullmatch(_CAMEL.sub("_", name)) is not None
+    return len(name) <= 100 and _NAMED.fullmatch(_CAMEL.sub("_", name).translate(_SMALL)) is not None
 
 
 def is_secret_value(value: str) -> bool:
@@ -79,8 +79,9 @@ def shaped_spans(text: str) -> Iterator[tuple[int, int]]:
 
 def named_spans(text: str) -> Iterator[tuple[int, int]]:
     """Where values stand that are given under the name of a secret, without their quotes."""
-    for pattern in _GIVEN:
-        for found in pattern.finditer(text):
+    small = text.translate(_SMALL)
+    for pattern, where in ((_IN_ADDRESS, text), *[(pattern, small) for pattern in _GIVEN]):
+        for found in pattern.finditer(where):
             start, end = found.span("value")
             quote = text[start]
             if quote in "\"'":

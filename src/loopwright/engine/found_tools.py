@@ -54,14 +54,15 @@ async def answer(one: ToolRun, sought: ToolsSought) -> None:
 async def list_found(run: RunContext) -> None:
     """Begins an epoch that lists what was found since the current one began; nothing where there is nothing new."""
     state = run.state
-    current = epochs.current_epoch(state)
-    specs = specs_of(run.tools, run.allowed, found_by(state))
+    found, current = found_by(state), epochs.current_epoch(state)
     if current is None:
         run.narrow()
         return
     listed = {spec.name for spec in current.tools}
-    found = frozenset(found_by(state))
-    fresh = [spec.name for spec in specs if spec.name in found and spec.name not in listed]
+    if not (lacking := [name for name in found if name not in listed]):
+        return
+    specs = specs_of(run.tools, run.allowed, found)
+    fresh = [spec.name for spec in specs if spec.name in lacking]
     if fresh:
         await run.journal.commit(
             [await epochs.with_tools(run.kernel, state, specs, f"tools found: {', '.join(fresh)}")]

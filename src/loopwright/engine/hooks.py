@@ -119,7 +119,7 @@ class AgentHooks:
     async def run(self, point: HookPoint, context: C) -> C:
         """Calls the hooks of a point one after the other.
 
-        Raises: `HookFailedError` naming the hook when one raises.
+        Raises: `HookFailedError` naming the hook when one raises; `GuardrailBlockedError` as it is.
         """
         going_on, ended = hook_points.HookDirective.CONTINUE, hook_points.HookDirective.CONTINUE
         for registered in tuple(self._points.get(point, ())):

@@ -70,7 +70,7 @@ async def open_questions(store: Store, session_id: str | None = None) -> OpenQue
     if session_id is not None:
         found = [one for one in found if session_id in (one.session_id, one.asked_by)]
         unreadable = [sid for sid in unreadable if sid == session_id]
-    found.sort(key=lambda one: (one.asked_at or 0.0, one.question.id))
+    found.sort(key=lambda one: one.asked_at or 0.0)  # of one batch in the order of its calls
     return OpenQuestions(questions=tuple(found), unreadable=tuple(sorted(unreadable)))
 
 

@@ -379,7 +379,7 @@ class Run:
                 self.journal.stop_among(await self.journal.waiting())  # taken with the end of the send
         timers = wakes.timers_of(context.state) if any(call.waits for call in context.state.batch) else ()
         aborted = calls.aborted(context.state, step.error_message or step.outcome)
-        await self._finish(step, also=[*also, *aborted], ops=timers)
+        await self._finish(step, also=[*also, *context.abandoned, *aborted], ops=timers)
 
     async def _round_ended(self, *, had_tools: bool) -> None:
         context = self.context

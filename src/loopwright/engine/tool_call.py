@@ -93,6 +93,8 @@ class ToolRun:
         """Only the host can answer this call."""
         self.threaded = False
         """The handler runs in a thread, which nothing can stop."""
+        self.inside = False
+        """The handler was called and has not returned."""
         self.limit_s: float | None = None
         """What the handler may take, where somebody else than the tool and the loop says."""
         self.attempts = 1
@@ -220,6 +222,9 @@ class ToolRun:
                 run.kernel.ambient.reach(f"tool.after:{self.name}")
             except SessionFencedError:
                 raise
+            except asyncio.CancelledError:
+                self._cut_off(context)
+                raise
             except Exception as error:  # noqa: BLE001 - the tool boundary: any failure is an answer for the model
                 context.drop()
                 if tries is not None and await tries.again(error):
@@ -243,6 +248,7 @@ class ToolRun:
         handler = tool.handler
         assert handler is not None
         task = asyncio.current_task()
+        self.inside = True
         try:
             if not tool.is_async:
                 self.threaded = True
@@ -255,6 +261,8 @@ class ToolRun:
             return leaving_in(several)
         except LEAVING as leaving:
             raise refused(leaving, "the handler", task) from leaving
+        finally:
+            self.inside = False
 
     async def returned(self, value: Any, left: Left = ((), (), None)) -> None:
         """Stores what a handler, or whoever speaks for it, returned."""
@@ -318,6 +326,15 @@ class ToolRun:
                 return True
         await self.answer("failed", text or type(error).__name__)
         return True
+
+    def _cut_off(self, context: HandlerContext) -> None:
+        """The run ends for another reason, such as a call beside this one: a handler that goes on is told, and noted."""
+        run = self.run_context
+        context.drop()
+        context.cancellation.cancel("the run ended")
+        if self.threaded or self.inside:
+            left = ToolAbandoned(self.call.call.id, self.name, "the handler did not stop in time")
+            run.abandoned = (*run.abandoned, left)
 
     async def _left(self, raced: Stopped | TimedOut, limit_s: float) -> None:
         """The handler lost against a stop or its time limit."""

@@ -101,7 +101,7 @@ class Guardrails:
         asked = await self._checked(context, about, message.content)
         if isinstance(asked, Blocked):
             if context.source != "inbox":
-                raise GuardrailBlockedError(asked.guardrail, "message.append", context.session_id, asked.reason)
+                raise GuardrailBlockedError(asked.guardrail, context.session_id, asked.reason, input_refused=True)
             # It was accepted long ago, and whoever wrote it is gone: the model learns that something is missing.
             asked = Asked(f"[A message was withheld by guardrail {asked.guardrail!r}: {asked.reason}]")
         content = _with_notes(asked.content, asked.notes)
@@ -220,7 +220,7 @@ class Guardrails:
     async def _passed(self, context: LLMAfterContext, about: Checked) -> Passed:
         asked = await self._asked(context, about)
         if isinstance(asked, Blocked):
-            raise GuardrailBlockedError(asked.guardrail, "llm.after", context.session_id, asked.reason)
+            raise GuardrailBlockedError(asked.guardrail, context.session_id, asked.reason, input_refused=False)
         return asked
 
     async def _asked(self, context: HookContext, about: Checked) -> Passed | Blocked:

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from ..core.fencing import UNTRUSTED, from_outside, inside
 from ..core.hidden_text import has_hidden_characters, shown
-from .verdicts import Checked, Stage, Verdict, annotate, block, rewrite
+from .verdicts import Checked, GuardrailVerdict, Stage, annotate, block, rewrite
 
 _GAP = r"[\W_]{1,10}"
 _WORDS = r"(?:\w{1,20}[\W_]{1,5}){0,6}?"
@@ -21,7 +21,7 @@ _OLDER = rf"(?:previous|prior|above|earlier|preceding|existing|original|all){_GA
 _ORDERS: Final = {
     "to ignore instructions": rf"\b(?:ignore|disregard|forget|override|bypass)\b{_GAP}{_WORDS}(?:instructions?|prompts?|rules?|guidelines?|directions?|commands?|context|messages?)\b",
     "to forget what came before": rf"\b(?:ignore|disregard|forget){_GAP}(?:everything|anything|all){_GAP}(?:{_OLDER}|before|you\b|that\b)",
-    "new instructions": rf"\b(?:new|updated|real|actual|important|secret|additional){_GAP}(?:system{_GAP})?(?:instructions?|prompt|directives?|task)\b{_GAP}?:",
+    "new instructions": rf"\b(?:new|updated|real|actual|important|secret|additional){_GAP}(?:system{_GAP})?(?:instructions?|prompt|directives?|task)\s{{0,3}}:",
     "a new role": rf"\byou{_GAP}(?:are|re){_GAP}now{_GAP}|\bact{_GAP}as{_GAP}(?:an?{_GAP})?(?:system|admin|administrator|root|developer|unrestricted|jailbroken)\b|\bpretend{_GAP}(?:to{_GAP}be|you{_GAP}are)\b",
     "the system prompt": rf"\b(?:reveal|print|show|repeat|output|leak|send|tell{_GAP}me){_GAP}{_WORDS}(?:system{_GAP}prompt|initial{_GAP}(?:prompt|instructions))\b",
     "to keep it from the user": rf"\b(?:do{_GAP}not|don{_GAP}?t|never|without){_GAP}(?:tell|telling|inform|informing|mention|mentioning|alert|alerting|notify|notifying|reveal|revealing){_GAP}{_WORDS}(?:user|users|human|anyone|anybody|owner|this)\b",
@@ -32,7 +32,7 @@ _ORDERS: Final = {
     "a mark of a chat format": r"<\|\w{2,30}\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>|<\s{0,3}/?\s{0,3}(?:system|assistant|function_calls?|tool_calls?|tool_results?)\s{0,3}>",
 }
 _PATTERNS: Final = {what: re.compile(pattern) for what, pattern in _ORDERS.items()}
-_LOOKED_AT: Final = 1_000_000
+_LOOKED_AT: Final = 200_000
 """Characters of one text that are looked through for orders; the frame and what is hidden have no such bound."""
 
 
@@ -63,7 +63,7 @@ class InjectionMarking:
         self._tools = frozenset(tools)
         self._blocks = blocks
 
-    def check(self, checked: Checked) -> Verdict | None:
+    def check(self, checked: Checked) -> GuardrailVerdict | None:
         """Frames, notes or blocks a text; data is for programs and passes, names and addresses of files too."""
         if checked.structured or checked.place not in ("text", "file"):
             return None
@@ -96,7 +96,7 @@ class InjectionMarking:
 
 def orders_in(text: str) -> tuple[str, ...]:
     """What kinds of orders a text seems to give, also where they are written with other letters of the same look or spread
-    by invisible characters; at most the first million characters are looked through."""
+    by invisible characters; at most the first 200,000 characters are looked through."""
     plain = unicodedata.normalize("NFKC", shown(text[:_LOOKED_AT])).casefold()
     found = [what for what, pattern in _PATTERNS.items() if pattern.search(plain)]
     if "a mark of a chat format" not in found and _PATTERNS["a mark of a chat format"].search(
@@ -106,7 +106,7 @@ def orders_in(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _noted(text: str, orders: tuple[str, ...]) -> Verdict | None:
+def _noted(text: str, orders: tuple[str, ...]) -> GuardrailVerdict | None:
     hidden = has_hidden_characters(text)
     if not orders and not hidden:
         return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .errors import HookFailedError, RunError, UsageError
+from .errors import RunError, UsageError
 
 _MAX_NAMED = 100
 
@@ -141,19 +141,16 @@ class CompactionFailed(RunError):
         self.detail = detail
 
 
-class GuardrailBlockedError(HookFailedError):
+class GuardrailBlockedError(RunError):
     """A guardrail refused an input, of which nothing was stored, or a reply, whose send ended as failed."""
 
     code = "guardrail.blocked"
 
-    def __init__(self, guardrail: str, point: str, session_id: str, reason: str) -> None:
-        super().__init__(guardrail, point, ValueError(reason))
+    def __init__(self, guardrail: str, session_id: str, reason: str, *, input_refused: bool) -> None:
         self.guardrail = guardrail
         self.session_id = session_id
         self.reason = reason
-        what = (
-            "the input; nothing was stored"
-            if point == "message.append"
-            else "the reply; the session goes on with the next send"
-        )
-        self.args = (f"guardrail {guardrail!r} refused {what} (session {session_id!r}): {reason}",)
+        self.input_refused = input_refused
+        """False: it was the reply."""
+        what = "the input; nothing was stored" if input_refused else "the reply; the session goes on with the next send"
+        super().__init__(f"guardrail {guardrail!r} refused {what} (session {session_id!r}): {reason}")

@@ -1,6 +1,5 @@
 """The errors that Loopwright raises, as one tree, each with a code that never changes.
-
-Those marked (calls), (archive), (family) and (connection) are in `call_errors.py` and so on: few processes need them.
+Those marked (calls), (archive), (family), (connection) and (web) are in `call_errors.py` and so on: few processes need them.
 
     LoopwrightError                      loopwright.error
     ├── UsageError                       fix the call
@@ -33,6 +32,7 @@ Those marked (calls), (archive), (family) and (connection) are in `call_errors.p
     │   ├── ForkPositionError            session.fork_position   (archive)
     │   ├── SessionReferencedError       session.referenced   (archive)
     │   ├── MemoryRefusedError           memory.refused   (archive)
+    │   ├── WebRefusedError              web.refused   (web)
     │   └── LoopClosedError              loop.closed
     ├── RetryLaterError                  wait and try again
     │   ├── SessionBusyError             session.busy
@@ -66,11 +66,14 @@ Those marked (calls), (archive), (family) and (connection) are in `call_errors.p
     ├── RunError                         what ended a run
     │   ├── CancellationRequested        cancelled
     │   ├── HookFailedError              hook.failed
-    │   │   └── GuardrailBlockedError    guardrail.blocked   (calls)
+    │   ├── GuardrailBlockedError        guardrail.blocked   (calls)
     │   ├── StructuredOutputError        output.invalid
     │   ├── PoisonedError                session.poisoned
     │   ├── CompactionFailed             compaction.failed   (calls)
     │   ├── ToolFailure                  tool.failed   (calls)
+    │   ├── WebFailedError               web.failed   (web)
+    │   ├── WebServiceError              web.service   (web)
+    │   ├── DocumentUnreadableError      document.unreadable   (web)
     │   ├── OnCommitError                tool.on_commit   (calls)
     │   ├── McpAnswerError               mcp.answer   (connection)
     │   └── McpLostError                 mcp.lost   (connection)

@@ -22,7 +22,7 @@ LEDGER_KINDS: Final = (STARTED, FINISHED, ASKED)
 """The only kinds that `uncertain_calls` reads."""
 
 
-class _Asked(msgspec.Struct):
+class _AskedOf(msgspec.Struct):
     call_id: str = ""
 
 
@@ -35,7 +35,7 @@ class _Call(msgspec.Struct):
     effect: str = ""
     key: str = ""
     status: str = ""
-    interaction: _Asked | None = None
+    interaction: _AskedOf | None = None
 
 
 _decoder = msgspec.json.Decoder(_Call)

@@ -121,7 +121,6 @@ class FakeToolContext:
         call_id: str = "call_test",
         tool_name: str = "tool",
         idempotency_key: str = "0" * 64,
-        round_index: int = 1,
         outputs: Mapping[str, str] | None = None,
         history: Sequence[HistoryPiece] = (),
         answers: Sequence[Any] = (),
@@ -130,7 +129,7 @@ class FakeToolContext:
         self.call_id = call_id
         self.tool_name = tool_name
         self.idempotency_key = idempotency_key
-        self.round_index = round_index
+        self.round_index = 1
         self.cancellation = CancellationToken()
         self.scratch: dict[str, Any] = {}
         self.notes = FakeNoteBook()

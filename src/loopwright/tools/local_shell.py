@@ -15,7 +15,7 @@ from ..core.secret_patterns import is_secret
 from ..ports.shell import ShellLaunch
 
 # Nobody sits at a terminal: pagers, prompts and colours would only hang or litter.
-_QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
+QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
 
 
 class LocalShellBackend:
@@ -41,4 +41,4 @@ class LocalShellBackend:
         source = os.environ if self._env is None else self._env
         env = {name: value for name, value in source.items() if name in self._keep or not is_secret(name, value)}
         shell = shutil.which("bash", path=env.get("PATH", os.defpath)) or "/bin/sh"
-        return ShellLaunch((shell, "-c", command), workspace, {**env, **_QUIET, "PWD": workspace, **self._extra})
+        return ShellLaunch((shell, "-c", command), workspace, {**env, **QUIET, "PWD": workspace, **self._extra})

@@ -96,6 +96,8 @@ def call(to: Any, params: dict[str, Any], starts: int) -> None:
         answer(to, text("after the noise"))
     elif MODE == "no_result":
         answer(to, {"content": "not a list"})
+    elif MODE == "odd":
+        answer(to, [1])
     elif MODE == "error":
         say({"jsonrpc": "2.0", "id": to, "error": {"code": -32000, "message": "no\nway"}})
     elif MODE == "environment":

@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fuzzing import examples
 
 from loopwright.core.fencing import FRAMES, MAX_SOURCE, from_outside, inside
 
@@ -67,7 +68,8 @@ def test_a_source_of_any_length_is_shown_in_short() -> None:
     assert len(from_outside("x" * 100_000, "")) < MAX_SOURCE + 60
 
 
-@settings(max_examples=60)
+@pytest.mark.fuzz
+@settings(max_examples=examples(60))
 @given(st.lists(_PIECES, max_size=30).map("".join), st.lists(_PIECES, max_size=10).map("".join))
 def test_no_text_and_no_source_makes_a_second_frame(text: str, source: str) -> None:
     out = from_outside(source, text)
