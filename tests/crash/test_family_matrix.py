@@ -17,14 +17,10 @@ NAMES = sorted(FAMILIES)
 IS_FULL = bool(os.environ.get("LOOPWRIGHT_FULL"))
 """`./dev crash`: every family in every way, each time that a point is reached."""
 DEEP = "four-calls-three-agents-deep-need-approval"
-<<<<<<< HEAD
-"""Its some hundred points take long: by name in memory, and in all ways in `./dev crash`."""
+"""Its points take long: by name in memory, and in all ways in `./dev crash`."""
 QUICK = NAMES if IS_FULL else [name for name in NAMES if name != DEEP]
-=======
-"""It has some hundred points: by name on a file, all of them in `./dev crash`."""
 LONG = frozenset({DEEP, "four-handlers-of-a-grandchild-ask-at-once"})
 """Stopped once at each named point, and not each of the hundreds of times that one is reached."""
->>>>>>> main
 SOME = (
     "a-background-child-is-nudged-and-waited-for",
     "a-grandchild-asks-and-the-root-is-answered",
