@@ -20,6 +20,11 @@ SAYS = {
         "waiting_for_input | Who eats no fish?",
         "Dinner is at eight, and nobody eats fish. | 5 calls in all",
     ],
+    "permissions": [
+        'waiting_for_input | May run be called with {"command":"git push --force"}? (others see it)',
+        "completed | Done.\n- run was not permitted: nothing is deleted here (rule: deny run, command rm *)",
+        "- ran git push --force-with-lease\n- ran git push origin\n- ran git push --tags",
+    ],
     "approval_hook": [
         "waiting_for_input | May the agent call delete_branch",
         "completed | Well: a person denied the call",
