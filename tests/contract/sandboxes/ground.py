@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 import uuid
 from pathlib import Path
 
@@ -92,7 +93,7 @@ class Ground:
             script = script.replace(f"@{name}@", str(value))
         return script
 
-    def worked(self, escape: Escape, output: str, workspace: Path) -> bool:
+    def worked(self, escape: Escape, output: str, workspace: Path, patience_s: float) -> bool:
         """True when the attempt did what it was for."""
         match escape.proof:
             case "leak":
@@ -111,7 +112,15 @@ class Ground:
             case "connected":
                 return any(map(_heard, (self._tcp, self._udp, self._file, self._abstract)))
             case "outlived":
-                return bool(self.left())
+                return self.stays(patience_s)
+
+    def stays(self, within_s: float) -> bool:
+        """True when something is left even then: the kernel takes a sandbox down after its client has said how it ended."""
+        until = time.monotonic() + within_s
+        while found := self.left():
+            if time.monotonic() >= until:
+                break
+        return bool(found)
 
     def left(self) -> list[int]:
         """Processes that sleep for the seconds of this attempt."""

@@ -46,7 +46,8 @@ async def tried(escape: Escape, backend: ShellBackend, ground: Ground) -> tuple[
     try:
         launch = backend.launch(ground.fill(escape.script), str(workspace))
         await run_process(launch, output, timeout_s=20, cancellation=CancellationToken())
-        return ground.worked(escape, output.text(), workspace), output.text()
+        patience_s = 0.0 if isinstance(backend, LocalShellBackend) else 5.0
+        return ground.worked(escape, output.text(), workspace, patience_s), output.text()
     finally:
         ground.clear()
 
