@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 
 from tests.crash.agents import AGENTS, SESSION
 from tests.crash.child import played
+from tests.quick_processes import ROOT, Copied, Process, started
 
 from loopwright import open_store
 from loopwright.ports.store import StoredRecord
@@ -22,20 +21,17 @@ from loopwright.testing.crash_matrix import Life, StoreContent, look_at
 from loopwright.testing.crash_points import CRASH_AT, CRASH_HOW, CrashPoints, EffectLog
 from loopwright.testing.virtual import VirtualAmbient
 
-ROOT = Path(__file__).parents[2]
-
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
-def start(name: str, folder: Path, *, at: str | None = None, how: str = "kill") -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def start(name: str, folder: Path, *, at: str | None = None, how: str = "kill") -> Process:
+    environment = dict(os.environ)
     if at is not None:
         environment |= {CRASH_AT: at, CRASH_HOW: how}
-    command = [sys.executable, "-m", "tests.crash.child", name, str(folder)]
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    return started("tests.crash.child", name, str(folder), cwd=ROOT, env=environment, pipes=["stdout"])
 
 
-def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
+def ended(process: Process) -> dict[str, Any]:
     """What a process printed at its end."""
     out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, f"the process ended with {process.returncode}"
@@ -56,8 +52,13 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-def until_paused(process: subprocess.Popen[str]) -> None:
-    until(lambda: os.waitpid(process.pid, os.WUNTRACED | os.WNOHANG)[0] == process.pid, "the process paused itself")
+def until_paused(process: Process) -> None:
+    def is_paused() -> bool:
+        if isinstance(process, Copied):
+            return process.is_paused()
+        return os.waitpid(process.pid, os.WUNTRACED | os.WNOHANG)[0] == process.pid
+
+    until(is_paused, "the process paused itself")
 
 
 def effects(folder: Path) -> EffectLog:

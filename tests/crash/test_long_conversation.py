@@ -11,8 +11,6 @@ import itertools
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -33,7 +31,8 @@ from tests.crash.long_talk import (
     talk,
     words,
 )
-from tests.crash.processes import PATIENCE_S, ROOT
+from tests.crash.processes import PATIENCE_S
+from tests.quick_processes import ROOT, ended
 
 from loopwright import LLMRequest, LLMResponse, StatefulAgentLoop, open_store
 from loopwright.model.messages import as_messages
@@ -50,7 +49,8 @@ BETWEEN_KILLS = 400
 """A process passes so many points at most before it is killed."""
 
 PLANS = [Plan(shown_as, fold) for shown_as in REPRESENTATIONS for fold in FOLDS]
-IDS = [f"{plan.representation}-{plan.fold}" for plan in PLANS]
+WHOLE = [Plan("verbatim", "summary"), Plan("projected", "agentic"), Plan("own", "own")]
+"""Each representation and each fold once: these are had over the whole length each time."""
 DENSITY = {"summary": 1.0, "agentic": 1.3, "own": 0.7}
 AT_FOLDS = (
     "fold.before",
@@ -59,6 +59,10 @@ AT_FOLDS = (
     "commit.after:fold_made+prompt_epoch_started+state_checkpointed",
 )
 """Points that a random one seldom hits."""
+
+
+def id_of(given: object) -> str:
+    return f"{given.representation}-{given.fold}" if isinstance(given, Plan) else str(given)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -79,19 +83,29 @@ def exam_of(dsn: str, sends: int) -> Exam:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("plan", PLANS, ids=IDS)
+@pytest.mark.parametrize("plan", WHOLE, ids=id_of)
 async def test_every_window_is_valid_and_within_the_budget_for_two_thousand_sends(plan: Plan, folder: Path) -> None:
+    await has_valid_windows(plan, SENDS, folder)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("plan", [plan for plan in PLANS if plan not in WHOLE], ids=id_of)
+async def test_every_window_is_valid_and_within_the_budget_in_every_combination(plan: Plan, folder: Path) -> None:
+    await has_valid_windows(plan, SENDS if IS_LONG else SENDS // 4, folder)
+
+
+async def has_valid_windows(plan: Plan, sends: int, folder: Path) -> None:
     dsn = f"{folder}/sessions.db" if IS_LONG or plan.representation == plan.fold == "own" else f"memory:{folder.name}"
     watch = Watch(density=DENSITY[plan.fold])
     async with loop_of(plan, dsn, VirtualAmbient(), Model(watch)) as loop:
-        await talk(loop, watch, SENDS)
+        await talk(loop, watch, sends)
         await loop.aclose()
-        exam = await examined(open_store(dsn), SENDS)
+        exam = await examined(open_store(dsn), sends)
     assert watch.problems + exam.problems == []
     assert (exam.usage.total_tokens, exam.usage.estimated) == (watch.paid, False)
-    assert exam.folds > SENDS // 40
+    assert exam.folds > sends // 40
     assert watch.notes > watch.requests * 0.95
-    quarters = [sum(watch.shown[send] for send in range(at, at + SENDS // 4)) for at in range(0, SENDS, SENDS // 4)]
+    quarters = [sum(watch.shown[send] for send in range(at, at + sends // 4)) for at in range(0, sends, sends // 4)]
     assert max(quarters[1:]) < 1.2 * min(quarters[1:]), "what a send costs does not grow with their number"
 
 
@@ -108,7 +122,17 @@ def stops_by_chance(where: random.Random) -> Iterator[StopAt]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("plan", PLANS, ids=IDS)
+@pytest.mark.parametrize(
+    "plan, dsn",
+    [
+        (plan, kind)
+        for plan in PLANS
+        for kind in ("memory", "sqlite")
+        if IS_LONG or (kind == "sqlite") == (plan in WHOLE)
+    ],
+    ids=id_of,
+    indirect=["dsn"],
+)
 def test_a_conversation_killed_again_and_again_loses_and_doubles_nothing(plan: Plan, dsn: str) -> None:
     watch, effects, where = Watch(density=DENSITY[plan.fold]), EffectLog(), random.Random(f"{plan} {dsn[:3]}")
     stops, kills = stops_by_chance(where), list[StopAt]()
@@ -137,14 +161,13 @@ REALLY_KILLED = PLANS if IS_LONG else [Plan("projected", "summary"), Plan("own",
 
 @pytest.mark.kill
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("plan", REALLY_KILLED, ids=lambda plan: f"{plan.representation}-{plan.fold}")
+@pytest.mark.parametrize("plan", REALLY_KILLED, ids=id_of)
 def test_a_conversation_whose_process_is_really_killed_goes_on(plan: Plan, folder: Path) -> None:
     sends = 600 if IS_LONG else 80
     where, kills = random.Random(f"{plan}"), 0
     stops = stops_by_chance(where)
-    while not (ended := one_process(plan, folder, sends, next(stops))):
+    while not one_process(plan, folder, sends, next(stops)):
         kills += 1
-    assert ended, "the last process came to the end"
     assert kills >= sends // 20
     exam = exam_of(f"{folder}/sessions.db", sends)
     assert [*(folder / "problems").read_text().splitlines(), *exam.problems] == []
@@ -153,10 +176,11 @@ def test_a_conversation_whose_process_is_really_killed_goes_on(plan: Plan, folde
 
 def one_process(plan: Plan, folder: Path, sends: int, at: StopAt) -> bool:
     """True when the process was not killed before the end."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), CRASH_AT: str(at)}
-    command = [sys.executable, "-m", "tests.crash.long_child", str(folder), plan.representation, plan.fold, str(sends)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=2 * PATIENCE_S, check=False)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
+    words = [str(folder), plan.representation, plan.fold, str(sends)]
+    done = ended(
+        "tests.crash.long_child", *words, cwd=ROOT, env={**os.environ, CRASH_AT: str(at)}, timeout=2 * PATIENCE_S
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode == 0
 
 

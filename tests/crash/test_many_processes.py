@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -17,14 +16,20 @@ import pytest
 from tests.contract.stores.server_cuts import cut_all
 from tests.crash.many_checked import all_is_right, noted
 from tests.crash.many_worker import BOTH, LEASE_S, LONGEST_TIMER_S, ROLES, SERVES, TALKS, build
-from tests.crash.processes import ROOT
+from tests.quick_processes import ROOT, Process, started
 from tests.servers.client import ServerHandle
-from tests.waiting import until
+from tests.waiting import next_turn, until
+
+from loopwright import StatefulAgentLoop
 
 pytestmark = [pytest.mark.crash, pytest.mark.kill, pytest.mark.timeout(200)]
 
 SESSIONS = 200
-ROUNDS = 9
+ROUNDS = 9 if os.environ.get("LOOPWRIGHT_FULL") else 6
+"""Disturbances: each kind once, and more of them with `./dev crash`."""
+PATIENCE_S = 100.0
+LAST = SESSIONS
+"""The number of the session to which nobody talks: what it is told at the end is for those that serve."""
 
 SEED = "LOOPWRIGHT_TEST_SEED"
 """Set it to a printed seed and the same things are done in the same order; the times at which they hit stay chance."""
@@ -38,15 +43,13 @@ class Crowd:
         self._folder = folder
         self._chance = chance
         self._made = 0
-        self.running: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self.running: list[tuple[str, Process]] = []
 
     def add(self, role: str) -> None:
         """One more worker."""
         self._made += 1
         what = [self._dsn, str(self._folder), f"w{self._made}", str(SESSIONS), role, str(self._chance.random())]
-        command = [sys.executable, "-m", "tests.crash.many_worker", *what]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self.running.append((role, subprocess.Popen(command, cwd=ROOT, env=environment)))
+        self.running.append((role, started("tests.crash.many_worker", *what, cwd=ROOT, env=os.environ)))
 
     def kill_one(self) -> None:
         """SIGKILL, and another one in its place."""
@@ -61,7 +64,10 @@ class Crowd:
         role, leaver = self.running.pop(place)
         leaver.send_signal(signal.SIGTERM)
         self.add(role)
-        assert await asyncio.to_thread(leaver.wait, 60) in {0, -signal.SIGTERM}  # it may have come before the handler
+        assert await asyncio.to_thread(leaver.wait, PATIENCE_S) in {
+            0,
+            -signal.SIGTERM,
+        }  # it may have come before the handler
 
     async def pause_one(self) -> None:
         """SIGSTOP for longer than a lease."""
@@ -74,7 +80,16 @@ class Crowd:
         """Lets everybody finish what they are at."""
         (self._folder / "stop").touch()
         for _, worker in self.running:
-            assert await asyncio.to_thread(worker.wait, 60) == 0
+            assert await asyncio.to_thread(worker.wait, PATIENCE_S) == 0
+
+
+async def served_to_the_end(loop: StatefulAgentLoop) -> None:
+    """Waits until a worker that stays has begun and ended a run, however slow the machine is."""
+    await loop.enqueue("the last word", session_id=f"s{LAST}", item_id="the last word")
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := await loop.store.lookup(f"s{LAST}")).waiting or found.head.status != "idle":
+        assert time.monotonic() < deadline, "no worker took what it was told at the end"
+        await next_turn(0.05)
 
 
 @contextmanager
@@ -113,19 +128,20 @@ async def scenario(dsn: str, folder: Path, server: ServerHandle | None = None) -
     sys.stdout.write(f"{SEED}={seed}\n")
     chance = random.Random(seed)
     loop = build(dsn, folder)
-    for n in range(SESSIONS):
+    for n in range(SESSIONS + 1):
         await loop.new_session(session_id=f"s{n}")
     with crowd(dsn, folder, chance) as workers:
         for role in (SERVES, TALKS, BOTH, chance.choice(ROLES)):
             workers.add(role)
         await disturb(workers, dsn, chance, server)
-        await until(lambda: len(noted(folder, "accepted-*")) > 2 * SESSIONS, within_s=60.0)
+        await until(lambda: len(noted(folder, "accepted-*")) > 2 * SESSIONS, within_s=PATIENCE_S)
+        await served_to_the_end(loop)
         await workers.end()
     nothing_due_later = time.monotonic() + LONGEST_TIMER_S + 2 * LEASE_S
     await loop.serve(stop=lambda: time.monotonic() > nothing_due_later)
     await loop.serve(once=True)
     await loop.aclose()
-    await all_is_right(dsn, folder, SESSIONS)
+    await all_is_right(dsn, folder, SESSIONS + 1)
 
 
 async def test_many_processes_on_one_file(folder: Path) -> None:

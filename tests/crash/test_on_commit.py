@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.application import KINDS, Application, application
+from _pytest.mark import ParameterSet
+from tests.application import Application, application
 from tests.crash.agents import calls_then_sums_up, one_send, told_of_uncertain_calls
 from tests.crash.counting import AT_ONCE, TABLES, books, counting_loop
-from tests.crash.one_database import emptied
+from tests.quick_processes import ROOT, Process, started
+from tests.servers.one_database import emptied
 from tests.waiting import next_turn
 
 from loopwright import StatefulAgentLoop
@@ -24,20 +24,35 @@ from loopwright.testing.crash_points import CRASH_AT
 
 pytestmark = pytest.mark.crash
 
-ROOT = Path(__file__).parents[2]
 PATIENCE_S = 50.0
+IS_FULL = bool(os.environ.get("LOOPWRIGHT_FULL"))
+"""`./dev crash`: servers too see a restarted process that stops, and processes that are killed at each of the points."""
+LEFT_TO_FULL = {("postgres", "twice"), ("mariadb", "twice")}
 
 
-@pytest.fixture(params=KINDS)
+KINDS = ("sqlite", "postgres", "mariadb")
+
+
+def on(kind: str, *more: object) -> ParameterSet:
+    """A parameter of a test on this store."""
+    marks = [] if kind == "sqlite" else [pytest.mark.server]
+    return pytest.param(kind, *more, marks=marks, id="-".join([kind, *map(str, more)]))
+
+
+@pytest.fixture(params=[on(kind) for kind in KINDS])
 def app(request: pytest.FixtureRequest, folder: Path) -> Iterator[Application]:
     with application(request.param, folder) as made:
         asyncio.run(made.ask(*TABLES))
         yield made
 
 
-@pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
+@pytest.mark.parametrize(
+    "app, times",
+    [on(kind, times) for kind in KINDS for times in ("once", "twice") if IS_FULL or (kind, times) not in LEFT_TO_FULL],
+    indirect=["app"],
+)
 def test_a_process_stopped_at_any_point_has_counted_exactly_what_it_recorded(
-    app: Application, folder: Path, twice: bool
+    app: Application, folder: Path, times: str
 ) -> None:
     last: list[tuple[str, str]] = []
     empty = emptied(app.dsn) if app.kind != "sqlite" else lambda run: f"{folder}/{run}.db"
@@ -65,16 +80,15 @@ def test_a_process_stopped_at_any_point_has_counted_exactly_what_it_recorded(
         return counting_loop(at(life.dsn), life.ambient, model, dsn=life.dsn, run=last[0][0])
 
     scenario = CrashScenario(name="on-commit", drive=one_send, expected=told_of_uncertain_calls)
-    names_only = app.kind != "sqlite" and not os.environ.get("LOOPWRIGHT_FULL")
-    report = crash_matrix(build, scenario, dsn=place, twice=twice, names_only=names_only)
+    names_only = app.kind != "sqlite" and not IS_FULL
+    report = crash_matrix(build, scenario, dsn=place, twice=times == "twice", names_only=names_only)
     counted_what_the_last_run_recorded()
     assert len(report.rows) >= 15
 
 
-def start(app: Application, *, sessions: int, calls: int, at: str | None = None) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)} | ({CRASH_AT: at} if at else {})
-    command = [sys.executable, "-m", "tests.crash.counting", app.kind, app.dsn, str(sessions), str(calls)]
-    return subprocess.Popen(command, cwd=ROOT, env=environment)
+def start(app: Application, *, sessions: int, calls: int, at: str | None = None) -> Process:
+    environment = {**os.environ} | ({CRASH_AT: at} if at else {})
+    return started("tests.crash.counting", app.kind, app.dsn, str(sessions), str(calls), cwd=ROOT, env=environment)
 
 
 def balanced(app: Application) -> int:
@@ -84,20 +98,24 @@ def balanced(app: Application) -> int:
     return found.total
 
 
-POINTS = [
+ON_POSTGRES = [
     "tool.before:count#2",
-    "tool.after:count#1",
-    "commit.before:tool_started+tool_finished#1",
     "commit.after:tool_started+tool_finished#1",
     "commit.before:tool_started+tool_finished#4",
-    "commit.after:tool_started+tool_finished#5",
-    "commit.before:assistant_message_added#2",
     "commit.after:assistant_message_added+send_finished#1",
 ]
+ON_MARIADB = [
+    "tool.after:count#1",
+    "commit.before:tool_started+tool_finished#1",
+    "commit.after:tool_started+tool_finished#5",
+    "commit.before:assistant_message_added#2",
+]
+EVERYWHERE = [*ON_POSTGRES, *ON_MARIADB]
+POINTS = dict.fromkeys(KINDS, EVERYWHERE) | ({} if IS_FULL else {"postgres": ON_POSTGRES, "mariadb": ON_MARIADB})
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("app, point", [on(kind, at) for kind in KINDS for at in POINTS[kind]], indirect=["app"])
 def test_a_process_killed_at_a_point_has_counted_exactly_what_it_recorded(app: Application, point: str) -> None:
     process = start(app, sessions=1, calls=2 * AT_ONCE, at=point)
     assert process.wait(PATIENCE_S) == -signal.SIGKILL, f"{point} was never reached"
@@ -130,7 +148,7 @@ async def _opened(app: Application) -> None:
         await loop.new_session(session_id="other")
 
 
-async def _until_counted(app: Application, process: subprocess.Popen[bytes], count: int) -> None:
+async def _until_counted(app: Application, process: Process, count: int) -> None:
     while process.poll() is None:
         found = await books(app)
         assert found.total == found.results["finished"]

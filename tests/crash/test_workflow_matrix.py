@@ -11,7 +11,9 @@ from tests.crash.workflow_agents import busy_loop, drive
 from loopwright.model.codec import decode_record
 from loopwright.model.records import ToolFinished
 from loopwright.stores.dsn import open_store
-from loopwright.testing.crash_matrix import CrashScenario, crash_matrix
+from loopwright.testing.crash_matrix import CrashScenario, Life, crash_matrix, play
+from loopwright.testing.crash_points import CrashPoints, EffectLog
+from loopwright.testing.virtual import VirtualAmbient
 
 pytestmark = pytest.mark.crash
 
@@ -32,11 +34,11 @@ def test_a_run_stopped_while_it_recovers_is_continued_by_a_third() -> None:
 
 
 def test_keys_of_iterations_differ(tmp_path: Path) -> None:
-    report = crash_matrix(busy_loop, BUSY, dsn=f"{tmp_path}/{{run}}.db", names_only=True)
-    assert not report.failed
+    dsn = f"{tmp_path}/sessions.db"
+    play(Life(dsn, 1, CrashPoints(VirtualAmbient()), EffectLog()), busy_loop, drive)
 
     async def keys() -> list[str]:
-        store = open_store(f"{tmp_path}/1.db")
+        store = open_store(dsn)
         try:
             rows = await store.read("r")
         finally:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import re
 import subprocess
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import ROOT, blocks_of, pages, programs_of, run
 from tests.docs.test_examples import without_settings
+from tests.quick_processes import ended
 
 from loopwright.testing.model_server import ModelServer, echo_model
 
@@ -34,14 +37,8 @@ def offline_providers() -> Iterator[dict[str, str]]:
 
 @pytest.mark.parametrize("page, number", PROGRAMS, ids=[f"{page.name}-{number}" for page, number in PROGRAMS])
 def test_a_python_block_runs(page: Path, number: int, tmp_path: Path, offline_providers: dict[str, str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.docs.pages", str(page), str(number)],
-        cwd=tmp_path,
-        env={**offline_providers, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
+    done = ended(
+        "tests.docs.pages", str(page), str(number), cwd=tmp_path, env={**offline_providers, "PYTHONPATH": str(ROOT)}
     )
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -61,27 +58,50 @@ def shown_commands() -> list[tuple[str, str, str]]:
 COMMANDS = shown_commands()
 
 
-def help_of(words: list[str]) -> str:
-    """The help text of a command, 80 columns wide."""
+def command_of(line: str) -> tuple[str, ...]:
+    """The words of a command line that name the command."""
+    words = line.split()
+    command = [word for word in words[1:3] if word.isalpha() and word != "last"]
+    return tuple(command if command[:1] in (["sessions"], ["inbox"], ["mcp"], ["db"], ["workflow"]) else command[:1])
+
+
+ALL_HELP = """
+import contextlib, io, json, sys
+from loopwright.cli.application import run_application
+
+found = {}
+for words in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
+        run_application([*words, "--help"])
+    found[" ".join(words)] = out.getvalue()
+json.dump(found, sys.stdout)
+"""
+"""A program that asks for the help of each command; the command line is loaded once for all of them."""
+
+
+@functools.cache
+def help_texts(commands: frozenset[tuple[str, ...]]) -> dict[str, str]:
+    """Command → its help text, 80 columns wide."""
     env = {**without_settings(), "COLUMNS": "80", "TERMINAL_WIDTH": "80", "NO_COLOR": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "loopwright", *words, "--help"],
+        [sys.executable, "-c", ALL_HELP],
         env=env,
+        input=json.dumps(sorted(commands)),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=120,
         check=True,
     )
-    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+    texts: dict[str, str] = json.loads(done.stdout)
+    return {name: "\n".join(line.rstrip() for line in text.strip().splitlines()) for name, text in texts.items()}
+
+
+SHOWN = frozenset(command_of(line) for _, line, _ in COMMANDS)
 
 
 @pytest.mark.parametrize("place, line, under", COMMANDS, ids=[f"{place}: {line}"[:60] for place, line, _ in COMMANDS])
 def test_a_shown_command_is_one_that_exists(place: str, line: str, under: str) -> None:
-    words = line.split()
-    command = [word for word in words[1:3] if word.isalpha() and word != "last"]
-    if command[:1] not in (["sessions"], ["db"], ["workflow"]):
-        command = command[:1]
-    known = help_of(command)
+    words, known = line.split(), help_texts(SHOWN)[" ".join(command_of(line))]
     options = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--help"]
     assert [option for option in options if option not in known and option != "--version"] == []
     if words[-1] == "--help":
@@ -111,11 +131,11 @@ def test_a_block_that_fails_or_prints_something_else_is_noticed(tmp_path: Path) 
 
 def rewrite() -> None:
     """Puts today's help texts into docs/cli.md."""
-    page = ROOT / "docs" / "cli.md"
+    page, texts = ROOT / "docs" / "cli.md", help_texts(SHOWN)
 
     def renewed(match: re.Match[str]) -> str:
-        words = match["words"].split()
-        return f"$ loopwright {match['words']}--help\n{help_of(words)}\n```"
+        known = texts[match["words"].strip()]
+        return f"$ loopwright {match['words']}--help\n{known}\n```"
 
     text = re.sub(
         r"^\$ loopwright (?P<words>[a-z ]*)--help\n.*?^```", renewed, page.read_text(), flags=re.MULTILINE | re.DOTALL

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.scenario.conftest import Stage
-from tests.scenario.test_workflows import agent, crew, fails, flow, looks
+from tests.scenario.test_workflows import agent, crew, fails, flow, look, looks
 from tests.waiting import next_turn
 
 from loopwright import StatefulAgentLoop
@@ -48,6 +48,15 @@ async def test_a_model_runs_a_workflow_that_it_writes_and_gets_its_output(stage:
     [child] = [r for r in records if isinstance(r, ChildStarted)]
     assert any(isinstance(r, ChildFinished) and r.child_id == child.child_id for r in records)
     assert result.usage.calls == 3, "two of its own and one of the agent in the run"
+
+
+async def test_runs_that_one_reply_asks_for_are_counted_together(stage: Stage) -> None:
+    batch = [("create_workflow", {"spec": flow(looks("see", str(n)))}) for n in range(4)]
+    loop = stage.loop(calls(*batch), "done", tools=[*TOOLS, look], max_children_per_send=2)
+    result = await loop.send("go")
+    found = await answers(stage, loop, result.session_id)
+    assert sorted(answer.status for answer in found) == ["failed", "failed", "finished", "finished"]
+    assert all("one send may start 2 agents" in str(one.content) for one in found if one.status == "failed")
 
 
 async def test_a_bad_spec_is_answered_with_all_its_problems_and_starts_nothing(stage: Stage) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from .asking import ask
 from .base import Server
 
-FAST = ["fsync=off", "full_page_writes=off", "autovacuum=off", "wal_level=minimal", "max_wal_senders=0"]
+FAST = ["fsync=off", "full_page_writes=off", "autovacuum=off", "wal_level=minimal", "max_wal_senders=0", "jit=off"]
 TIDY = "dynamic_shared_memory_type=mmap"  # in the data folder: elsewhere a killed server would leave it behind
 
 

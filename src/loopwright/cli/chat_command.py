@@ -22,11 +22,27 @@ from ..model.errors import LoopwrightError, RetryLaterError, StoreError
 from ..model.records import Interaction
 from ..ports.cancellation import CancellationToken
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
+from .asking import ask_on_terminal
 from .exit_codes import words_of
 from .journal_lines import counted, one_line, printable, tokens_text
-from .options import AgentName, AllowBash, BaseUrl, Db, MaxRounds, Model, Preset, Sandbox, Session, System, Workspace
+from .options import (
+    AgentName,
+    AllowBash,
+    BaseUrl,
+    Db,
+    MaxRounds,
+    Mcp,
+    McpConfig,
+    Mode,
+    Model,
+    Preset,
+    Sandbox,
+    Session,
+    System,
+    Workspace,
+)
 from .screen import question_text
-from .session_drive import Drive, Work, ask_on_terminal, screen_for
+from .session_drive import Drive, Work, screen_for
 from .shell_setup import AUTO
 from .store_place import DEFAULT_DB
 from .type_ahead import TypeAhead
@@ -47,6 +63,9 @@ def chat(
     preset: Preset = None,
     allow_bash: AllowBash = False,
     sandbox: Sandbox = AUTO,
+    mcp: Mcp = False,
+    mcp_config: McpConfig = None,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     system: System = None,
     agent: AgentName = DEFAULT_AGENT,
@@ -60,6 +79,9 @@ def chat(
         preset=preset,
         allow_bash=allow_bash,
         sandbox=sandbox,
+        mcp=mcp,
+        mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         max_rounds=max_rounds,
         system=system,
         agent=agent,

@@ -18,6 +18,8 @@ from ..core.result import FollowUpQueued, StatefulResult
 from ..model.errors import ConfigError, LoopwrightError
 from ..ports.cancellation import CancellationToken
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
+from .answer_fields import answer_from_text
+from .asking import ask_on_terminal
 from .exit_codes import ExitCode, code_of_error, code_of_outcome, words_of
 from .options import (
     AgentName,
@@ -27,6 +29,9 @@ from .options import (
     BaseUrl,
     Db,
     MaxRounds,
+    Mcp,
+    McpConfig,
+    Mode,
     Model,
     NoStream,
     Preset,
@@ -40,8 +45,6 @@ from .session_drive import (
     ANSWERED_BY,
     Drive,
     JsonLines,
-    answer_from_text,
-    ask_on_terminal,
     how_to_go_on,
     result_json,
     screen_for,
@@ -82,6 +85,9 @@ def run(
     preset: Preset = None,
     allow_bash: AllowBash = False,
     sandbox: Sandbox = AUTO,
+    mcp: Mcp = False,
+    mcp_config: McpConfig = None,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     no_stream: NoStream = False,
     as_json: AsJson = False,
@@ -113,6 +119,9 @@ def run(
         preset=preset,
         allow_bash=allow_bash,
         sandbox=sandbox,
+        mcp=mcp,
+        mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         max_rounds=max_rounds,
         stream=not no_stream,
         system=None if system is None else text_of_argument(system),
@@ -220,7 +229,7 @@ async def _answer(agent: Agent, session_id: str, order: RunOrder) -> tuple[str, 
         raise ConfigError(f"session {session_id!r} has no such open question; open: {open_ids or 'none'}")
     if len(fitting) > 1:
         raise ConfigError(f"session {session_id!r} waits for several answers; say which with --question: {open_ids}")
-    value = answer_from_text(fitting[0], order.answer or "")
-    if value is None:
-        raise ConfigError(f"the answer does not fit: {question_text(fitting[0])}")
-    return fitting[0].id, value
+    try:
+        return fitting[0].id, answer_from_text(fitting[0], order.answer or "")
+    except ValueError as error:
+        raise ConfigError(f"the answer does not fit: {question_text(fitting[0])}: {error}") from error

@@ -29,7 +29,21 @@ from ..workflow.picture import clean
 from .agent_setup import DEFAULT_AGENT, AgentSettings, NoModel
 from .exit_codes import ExitCode, code_of_error, words_of
 from .journal_lines import counted, printable
-from .options import AgentName, AllowBash, AsJson, BaseUrl, Db, MaxRounds, Model, Preset, Sandbox, Workspace
+from .options import (
+    AgentName,
+    AllowBash,
+    AsJson,
+    BaseUrl,
+    Db,
+    MaxRounds,
+    Mcp,
+    McpConfig,
+    Mode,
+    Model,
+    Preset,
+    Sandbox,
+    Workspace,
+)
 from .plain_command import PlainCommand
 from .session_commands import with_store
 from .session_drive import write_json
@@ -92,6 +106,9 @@ def run(
     preset: Preset = None,
     allow_bash: AllowBash = False,
     sandbox: Sandbox = AUTO,
+    mcp: Mcp = False,
+    mcp_config: McpConfig = None,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     agent_module: AgentModule = None,
     agent: AgentName = DEFAULT_AGENT,
@@ -111,6 +128,9 @@ def run(
         preset=preset,
         allow_bash=allow_bash,
         sandbox=sandbox,
+        mcp=mcp,
+        mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         max_rounds=max_rounds,
         agent=agent,
     )
@@ -145,6 +165,9 @@ def resume(
     preset: Preset = None,
     allow_bash: AllowBash = False,
     sandbox: Sandbox = AUTO,
+    mcp: Mcp = False,
+    mcp_config: McpConfig = None,
+    mode: Mode = None,
     agent_module: AgentModule = None,
     agent: AgentName = DEFAULT_AGENT,
     as_json: AsJson = False,
@@ -163,6 +186,9 @@ def resume(
         preset=preset,
         allow_bash=allow_bash,
         sandbox=sandbox,
+        mcp=mcp,
+        mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         agent=agent,
     )
     order = DriveOrder(as_json=as_json, answer=None if answer is None else text_of_argument(answer), question=question)

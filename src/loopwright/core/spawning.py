@@ -12,7 +12,8 @@ import msgspec
 
 from ..late import Late
 from ..model.agent_spec import AgentSpec, SubagentLifecycle
-from ..model.family_records import Lifecycle, Persona, SharedAccount
+from ..model.family_records import Lifecycle, Persona, SessionSpawned, SharedAccount
+from ..model.messages import UserMessage
 from ..model.records import SendStarted
 from .family_state import FamilyFacts, narrowed
 from .state import State
@@ -43,15 +44,50 @@ def depth_of(state: State) -> int:
     return 0 if family is None or family.spawned is None else family.spawned.depth
 
 
+def too_deep(state: State, max_depth: int) -> str | None:
+    """Why a child of this session would be nested too deep; None when it would not."""
+    if (depth := depth_of(state)) < max_depth:
+        return None
+    return f"agents and workflows may be nested {max_depth} deep, and this session is at depth {depth}"
+
+
 def refusal(state: State, *, max_depth: int, max_children: int, under_way: int = 0) -> str | None:
     """Why this session must not spawn another child now; None when it may. `under_way`: children that are being made."""
-    if (depth := depth_of(state)) >= max_depth:
-        return f"agents may be nested {max_depth} deep, and this one is at depth {depth}; do the work in this agent"
+    if (why := too_deep(state, max_depth)) is not None:
+        return f"{why}; do the work in this agent"
     family = state.facts.family
     started = under_way + (0 if family is None else family.started_in(state.facts.sends))
     if started >= max_children:
         return f"one send may start {max_children} agents, and this one has; do the rest in this agent"
     return None
+
+
+def spawned_in(
+    state: State,
+    persona: Persona,
+    *,
+    by: str,
+    lifecycle: Lifecycle,
+    awaited: bool = True,
+    first: UserMessage | None = None,
+    accounts: tuple[SharedAccount, ...] = (),
+) -> SessionSpawned:
+    """The record that a child of this session begins with. `by`: the call or step that wants it."""
+    family = state.facts.family
+    mine = None if family is None else family.spawned
+    parent = state.facts.session_id
+    return SessionSpawned(
+        persona=persona,
+        parent_id=parent,
+        root_id=parent if mine is None else mine.root_id,
+        depth=depth_of(state) + 1,
+        agents=(*((state.facts.agent_name,) if mine is None else mine.agents), persona.name),
+        by=by,
+        input=first,
+        awaited=awaited,
+        lifecycle=lifecycle,
+        accounts=accounts,
+    )
 
 
 def persona_of(spec: AgentSpec, allowed: tuple[str, ...] | None, tokens_left: int | None) -> Persona:

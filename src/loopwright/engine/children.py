@@ -20,7 +20,15 @@ from ..model.codec import encode
 from ..model.errors import RetryLaterError, SessionGoneError, SessionNotFoundError
 from ..model.event_types import AgentEventType
 from ..model.family_errors import LeafElsewhereError, SpawnRefusedError
-from ..model.family_records import CallWaits, ChildFinished, ChildStarted, HandedOff, Lifecycle, SessionSpawned
+from ..model.family_records import (
+    CallWaits,
+    ChildFinished,
+    ChildStarted,
+    HandedOff,
+    Lifecycle,
+    SessionSpawned,
+    SharedAccount,
+)
 from ..model.messages import MessageLike, UserMessage
 from ..model.records import Effect, Outcome, Record, SessionCreated
 from ..ports.child_agents import ChildInfo, ChildResult
@@ -38,13 +46,15 @@ if TYPE_CHECKING:
     from ..model.agent_spec import AgentSpec
     from ..model.workflow_records import WorkflowStarted
     from ..model.workflow_spec import WorkflowSpec
-    from . import call_workflows, child_limits, tree_stops
+    from . import call_workflows, child_limits, permits, tool_slots, tree_stops
     from .call_workflows import CallWorkflows
     from .child_limits import ChildLimit
 else:
     workflow_records = Late("loopwright.model.workflow_records")
     call_workflows = Late("loopwright.engine.call_workflows")
     child_limits = Late("loopwright.engine.child_limits")
+    permits = Late("loopwright.engine.permits")
+    tool_slots = Late("loopwright.engine.tool_slots")
     tree_stops = Late("loopwright.engine.tree_stops")
 
 ENDED = frozenset({"completed", "cancelled", "hit_round_limit", "budget_exceeded", "degraded", "failed"})
@@ -61,6 +71,8 @@ class CallChildren:
         self._count = 0
         self._ended: dict[str, ChildFinished] = {}
         self._dropped: list[str] = []
+        self.granted: list[Record] = []
+        """What a person allowed the run that does this call's work."""
         self._reports: list[str] = []
         """Inbox items that say what `wait` answers."""
         self._handed: HandedOff | None = None
@@ -216,91 +228,80 @@ class CallChildren:
             return child_id
         config = run.kernel.config
         user = await without_bytes(run.kernel, child_id, user_message(task, config.max_message_bytes))
-        account = spawning.account_of(run.state)
-        record = ChildStarted(
-            call_id=self._call_id,
-            child_id=child_id,
-            name=spec.name,
-            lifecycle=spawning.lifecycle_of(spec) if awaited else kept(spec),
-            awaited=awaited,
-            account=account,
-        )
         spawned = spawned_by(run, spec, by=self._call_id, awaited=awaited, first=user if awaited else None)
         new = new_child(run, child_id, spawned)
-        ops: tuple[Op, ...] = (CreateSession(new.session),)
+        told: tuple[Op, ...] = ()
         if not awaited:
             at = run.kernel.ambient.now()
-            ops = (*ops, PutItem(child_id, InboxItem(f"task:{child_id}", "message", encode(user), at)))
-        run.spawning = (*run.spawning, child_id)  # calls beside this one look at the same state
-        try:
-            await run.journal.append([record], ops)
-        finally:
-            run.spawning = tuple([one for one in run.spawning if one != child_id])
-        if awaited:
-            new.remember(run.kernel)
-        run.emit(AgentEventType.SUBAGENT_STARTED, child_id, spec.name, spawned.depth, awaited)
+            told = (PutItem(child_id, InboxItem(f"task:{child_id}", "message", encode(user), at)),)
+        await self._store(new, spawned, spawning.account_of(run.state), told)
         return child_id
 
     async def _made_run(self, spec: WorkflowSpec, given: Any, *, awaited: bool) -> str:
         """The same for a workflow run; one in the background goes on without its parent, and is claimable at once."""
         run = self._run
-        lifecycle: Lifecycle = "linked" if awaited else "detached"
         run_id = spawning.child_id_of(self._key, self._ordinal())
         if await self._known(run_id):
             return run_id
-        state, family = run.state, run.state.facts.family
-        mine = None if family is None else family.spawned
-        account = spawning.account_of(state)
+        state = run.state
+        account = spawning.account_of(state) if awaited else None
         left = spawning.tokens_left(state) if awaited else None
-        spawned = SessionSpawned(
-            persona=spawning.run_persona(spec, run.send.start.tools, left),
-            parent_id=run.session_id,
-            root_id=run.session_id if mine is None else mine.root_id,
-            depth=spawning.depth_of(state) + 1,
-            agents=(*run.agents, spec.name),
+        spawned = spawning.spawned_in(
+            state,
+            spawning.run_persona(spec, run.send.start.tools, left),
             by=self._call_id,
             awaited=awaited,
-            lifecycle=lifecycle,
-            accounts=spawning.accounts_for(family, account) if awaited else (),
+            lifecycle="linked" if awaited else "detached",
+            accounts=spawning.accounts_for(state.facts.family, account) if awaited else (),
         )
         begun = workflow_records.WorkflowStarted(spec=msgspec.to_builtins(spec), input=given, detached=not awaited)
-        new = new_child(run, run_id, spawned, begun)
-        record = ChildStarted(
-            call_id=self._call_id,
-            child_id=run_id,
-            name=spec.name,
-            lifecycle=lifecycle,
-            awaited=awaited,
-            account=account if awaited else None,
-        )
-        session = new.session if awaited else msgspec.structs.replace(new.session, status="running")
-        await run.journal.append([record], (CreateSession(session),))
-        if awaited:
-            new.remember(run.kernel)
-        run.emit(AgentEventType.SUBAGENT_STARTED, run_id, spec.name, spawned.depth, awaited)
+        await self._store(new_child(run, run_id, spawned, begun, self.granted), spawned, account)
         return run_id
 
-    async def _known(self, child_id: str) -> bool:
-        """True for a child that is there already. Raises `SpawnRefusedError` when another one must not be made."""
-        run, config = self._run, self._run.kernel.config
-        family = run.state.facts.family
-        if (family is not None and child_id in family.children) or await _exists(run.kernel, child_id):
-            return True
+    async def _store(
+        self, new: NewChild, spawned: SessionSpawned, account: SharedAccount | None, told: tuple[Op, ...] = ()
+    ) -> None:
+        """Makes a child. Raises `SpawnRefusedError`, and nothing is stored, when another one must not be made."""
+        run, config, session = self._run, self._run.kernel.config, new.session
+        under_way = len([one for one in run.spawning if one not in self._started()])
         why = spawning.refusal(
             run.state,
             max_depth=config.max_spawn_depth,
             max_children=config.max_children_per_send,
-            under_way=len([one for one in run.spawning if one not in self._started()]),
+            under_way=under_way,
         )
         if why is not None:
             raise SpawnRefusedError(run.session_id, why)
-        return False
+        child_id, awaited = session.session_id, spawned.awaited
+        record = ChildStarted(
+            call_id=self._call_id,
+            child_id=child_id,
+            name=spawned.persona.name,
+            lifecycle=spawned.lifecycle,
+            awaited=awaited,
+            account=account,
+        )
+        # Calls beside this one look at the same state: nothing may be awaited between the refusal and this mark.
+        run.spawning = (*run.spawning, child_id)
+        try:
+            await run.journal.append([record], (CreateSession(session), *told))
+        finally:
+            run.spawning = tuple([one for one in run.spawning if one != child_id])
+        if awaited:
+            new.remember(run.kernel)
+        run.emit(AgentEventType.SUBAGENT_STARTED, child_id, spawned.persona.name, spawned.depth, awaited)
+
+    async def _known(self, child_id: str) -> bool:
+        """True for a child that is there from an earlier run of the handler."""
+        family = self._run.state.facts.family
+        return (family is not None and child_id in family.children) or await _exists(self._run.kernel, child_id)
 
     async def _ended_child(
         self, child_id: str, name: str, lifecycle: str, limit: ChildLimit | None = None
     ) -> ChildResult:
         run = self._run
-        result = await (run_child(run, child_id) if limit is None else limit.run_child())
+        work = run_child(run, child_id) if limit is None else limit.run_child()
+        result = await (work if run.kernel.slots is None else tool_slots.without(run.kernel.slots, self._key, work))
         if result is None or result.status not in ENDED:
             questions = () if result is None else result.pending_interactions
             raise CallMustWait(
@@ -352,25 +353,24 @@ def spawned_by(
     run: RunContext, spec: AgentSpec, *, by: str, awaited: bool, first: UserMessage | None
 ) -> SessionSpawned:
     """The record that a child of this run's session begins with."""
-    state, family = run.state, run.state.facts.family
-    persona = spawning.persona_of(spec, run.send.start.tools, spawning.tokens_left(state))
-    mine = None if family is None else family.spawned
-    return SessionSpawned(
-        persona=persona,
-        parent_id=run.session_id,
-        root_id=run.session_id if mine is None else mine.root_id,
-        depth=spawning.depth_of(state) + 1,
-        agents=(*run.agents, spec.name),
+    state = run.state
+    return spawning.spawned_in(
+        state,
+        spawning.persona_of(spec, run.send.start.tools, spawning.tokens_left(state)),
         by=by,
-        input=first,
+        first=first,
         awaited=awaited,
         lifecycle=spawning.lifecycle_of(spec) if awaited else kept(spec),
-        accounts=spawning.accounts_for(family, spawning.account_of(state)),
+        accounts=spawning.accounts_for(state.facts.family, spawning.account_of(state)),
     )
 
 
 def new_child(
-    run: RunContext, child_id: str, spawned: SessionSpawned, workflow: WorkflowStarted | None = None
+    run: RunContext,
+    child_id: str,
+    spawned: SessionSpawned,
+    workflow: WorkflowStarted | None = None,
+    granted: Sequence[Record] = (),
 ) -> NewChild:
     """The child's head and first records; a workflow run where `workflow` is given. Raises as `checked_record` does."""
     kernel, at = run.kernel, run.kernel.ambient.now()
@@ -378,7 +378,10 @@ def new_child(
     created = SessionCreated(
         child_id, kernel.config.agent_name, None, dict(spawned.persona.metadata), run.session_id, kind
     )
-    first = (spawned,) if workflow is None else (spawned, workflow)
+    first: list[Record] = [spawned] if workflow is None else [spawned, workflow]
+    if run.state.facts.control is not None:
+        first += permits.inherited(run.state)
+    first += granted
     records, rows = first_records(kernel.config, created, at, *first)
     session = NewSession(
         session_id=child_id,
@@ -390,6 +393,7 @@ def new_child(
         lifecycle=spawned.lifecycle,
         title=spawned.persona.name,
         min_format=format_needed(rows),
+        status="idle" if workflow is None or spawned.awaited else "running",
     )
     return NewChild(session, records)
 

@@ -33,7 +33,7 @@ from ..model.agent_spec import AgentSpec, SubagentLifecycle
 from ..model.codec import encode
 from ..model.errors import LoopwrightError, RetryLaterError, SessionGoneError, StoreError
 from ..model.family_errors import SpawnRefusedError, TooManyLeavesError
-from ..model.family_records import Persona, SessionSpawned, SharedAccount, WaitsOn
+from ..model.family_records import Persona, SharedAccount, WaitsOn
 from ..model.messages import ToolCall, UserMessage
 from ..model.records import Interaction, QuestionAsked, Record
 from ..model.workflow_records import StepFinished, StepOutcome, StepStarted, StepWaits, WorkflowStarted
@@ -222,25 +222,17 @@ class Leaves:
     ) -> LeafNews:
         """The start of a leaf that is a session of its own, made in the same commit."""
         run, state = self.context, self.context.state
-        depth, most = spawning.depth_of(state), self.kernel.config.max_spawn_depth
-        if depth >= most:
-            raise SpawnRefusedError(
-                run.session_id, f"agents and workflows may be nested {most} deep, and this run is at depth {depth}"
-            )
+        if (why := spawning.too_deep(state, self.kernel.config.max_spawn_depth)) is not None:
+            raise SpawnRefusedError(run.session_id, why)
         key = idempotency_key(run.session_id, self.run.position, 0, leaf.path)
         child_id = spawning.child_id_of(key, leaf.attempt)
-        family = state.facts.family
-        mine = None if family is None else family.spawned
-        spawned = SessionSpawned(
-            persona=persona,
-            parent_id=run.session_id,
-            root_id=run.session_id if mine is None else mine.root_id,
-            depth=depth + 1,
-            agents=(*run.agents, persona.name),
+        spawned = spawning.spawned_in(
+            state,
+            persona,
             by=leaf.path,
-            input=first,
+            first=first,
             lifecycle=lifecycle.value,
-            accounts=spawning.accounts_for(family, self._account()),
+            accounts=spawning.accounts_for(state.facts.family, self._account()),
         )
         new = new_child(run, child_id, spawned, begun)
         place = placing.place_of(self.kernel) if placing.is_placed(leaf) else ""

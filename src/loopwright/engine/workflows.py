@@ -318,25 +318,11 @@ class Workflows:
     async def _spawned(self, persona: Persona, parent: str) -> SessionSpawned:
         """The record of a run that tells a session how it ended."""
         state = await self._parent_state(parent)
-        family = state.facts.family
-        mine = None if family is None else family.spawned
-        depth, most = spawning.depth_of(state), self._kernel.config.max_spawn_depth
-        if depth >= most:
-            raise SpawnRefusedError(
-                parent, f"agents and workflows may be nested {most} deep, and this one is at depth {depth}"
-            )
+        if (why := spawning.too_deep(state, self._kernel.config.max_spawn_depth)) is not None:
+            raise SpawnRefusedError(parent, why)
         allowed = state.active.start.tools if state.active is not None else None
-        above = (self._kernel.config.agent_name,) if mine is None else mine.agents
-        return SessionSpawned(
-            persona=msgspec.structs.replace(persona, tools=allowed),
-            parent_id=parent,
-            root_id=parent if mine is None else mine.root_id,
-            depth=depth + 1,
-            agents=(*above, persona.name),
-            by="",
-            awaited=False,
-            lifecycle="detached",
-        )
+        own = msgspec.structs.replace(persona, tools=allowed)
+        return spawning.spawned_in(state, own, by="", awaited=False, lifecycle="detached")
 
     async def _parent_state(self, parent: str) -> State:
         return await inspection.read_state(self._kernel.store, parent)

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from .derived import HEAD_COLUMNS, WAKING
 from .migration import Migration, SchemaWords, tables_of
-from .mysql_boards import BOARDS
 from .mysql_memories import MEMORIES
 from .mysql_tables import DDL, MIGRATIONS, NOW, WORDS
+from .server_board_statements import board_statements
 from .server_dialect import BoardStatements, MemoryStatements
 
 _COLUMNS: Final = ", ".join(f"`{column.strip()}`" for column in HEAD_COLUMNS.split(","))
@@ -365,7 +365,9 @@ class MysqlStatements(Struct, frozen=True):
     RESTORE_TIMER: str = (
         "INSERT INTO lw_timers (`key`, timer_id, due_at, body, paused, agent_name) VALUES ($1, $2, $3, $4, $5, $6)"
     )
-    BOARDS: BoardStatements = BOARDS
-    """See `mysql_boards.py`."""
+    # The row that is there is locked: with IGNORE two of these would share it, and then wait for each other.
+    BOARDS: BoardStatements = board_statements(
+        "INSERT INTO lw_boards SET board_id = $1, counter = 0 ON DUPLICATE KEY UPDATE counter = lw_boards.counter"
+    )
     MEMORIES: MemoryStatements = MEMORIES
     """See `mysql_memories.py`."""

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from .derived import HEAD_COLUMNS, WAKING
 from .migration import Migration, SchemaWords, tables_of
-from .postgres_boards import BOARDS
 from .postgres_memories import MEMORIES
 from .postgres_tables import DDL, MIGRATIONS, NOW, WORDS
+from .server_board_statements import board_statements
 from .server_dialect import BoardStatements, MemoryStatements
 
 _S: Final = ", ".join(f"s.{column.strip()}" for column in HEAD_COLUMNS.split(","))
@@ -384,7 +384,8 @@ class PostgresStatements(Struct, frozen=True):
     RESTORE_TIMER: str = (
         "INSERT INTO lw_timers (key, timer_id, due_at, body, paused, agent_name) VALUES ($1, $2, $3, $4, $5, $6)"
     )
-    BOARDS: BoardStatements = BOARDS
-    """See `postgres_boards.py`."""
+    BOARDS: BoardStatements = board_statements(
+        "INSERT INTO lw_boards (board_id, counter) VALUES ($1, 0) ON CONFLICT DO NOTHING"
+    )
     MEMORIES: MemoryStatements = MEMORIES
     """See `postgres_memories.py`."""

@@ -20,6 +20,7 @@ from ..core.pairing import problem
 from ..engine.actor import ACTORS
 from ..loop import StatefulAgentLoop
 from ..model.codec import decode_record
+from ..model.control_records import HandlerAsked
 from ..model.family_records import SessionSpawned
 from ..model.messages import as_messages
 from ..model.records import ToolFinished, ToolStarted
@@ -410,10 +411,14 @@ async def _read(store: SessionStore) -> StoreContent:
         heads.append(head)
         rows = await store.read(head.session_id)
         lines[head.session_id] = [f"session {head.status}", *canonical(rows)]
+        of_call: dict[str, str] = {}
         for row in rows:
             record = decode_record(row.kind, row.version, row.body)
             if isinstance(record, ToolStarted):
                 started[record.key] = (record.name, record.effect)
+                of_call[record.call_id] = record.key
+            elif isinstance(record, HandlerAsked):
+                started.pop(of_call.get(record.interaction.call_id, ""), None)  # it ended in a known place
             elif isinstance(record, ToolFinished):
                 statuses[record.key] = record.status
             elif isinstance(record, SessionSpawned):

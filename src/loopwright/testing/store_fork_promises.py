@@ -7,6 +7,7 @@ Read next: `ports/store.py` (`ForkPoint`), `store_family_promises.py`.
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 from msgspec import structs
 
@@ -42,8 +43,11 @@ async def holding(store: SessionStore, session_id: str = "s") -> str:
     return artifact_id
 
 
-class ForkReadingPromises:
+class ForkReadingPromises(StoreMaker):
     """A fork has the base's records and then its own; the base does not notice."""
+
+    fork_chain: ClassVar[int]
+    """See `StoreMaker.fork_chain`."""
 
     @promise
     async def test_a_fork_reads_its_base_up_to_the_fork_and_then_itself(self, kit: StoreKit) -> None:
@@ -120,11 +124,12 @@ class ForkReadingPromises:
         assert await texts(store, "two") == [*rows[:3], *own]
         assert await texts(store, "short") == [*rows[:2], record("fork short").body]
         newest = "two"
-        for n in range(1_100):
+        for n in range(self.fork_chain):
             await store.create(fork_of(newest, 5 + n, f"link-{n}"))
             newest = f"link-{n}"
-        assert len(await texts(store, newest)) == 1_105
-        assert [row.position for row in await store.read(newest, after=1_000, limit=50)] == list(range(1_000, 1_050))
+        assert len(await texts(store, newest)) == self.fork_chain + 5
+        late = self.fork_chain - 100
+        assert [row.position for row in await store.read(newest, after=late, limit=50)] == list(range(late, late + 50))
         assert list(await store.check()) == []
 
     @promise

@@ -202,6 +202,9 @@ class StoreMaker:
     adds_bytes: ClassVar[bool] = False
     """True for a store that keeps more bytes than it is given, as one that encrypts does: then its figures say more."""
 
+    fork_chain: ClassVar[int] = 1_100
+    """How many forks of forks a store that forks is given; a store that only wraps another one needs fewer."""
+
     def make_store(self, place: Path) -> SessionStore:
         """A store object on the data at `place`, a folder of the test's own; made when there is none."""
         raise NotImplementedError("a store suite says here how its store is opened")

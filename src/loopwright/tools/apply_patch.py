@@ -35,7 +35,7 @@ def apply_patch_tool(workspace: Workspace) -> ToolDefinition:
         undo = tuple([hunk.reversed() for hunk in hunks])
         return reconciled(path, in_place=exists and _fits(undo, text), applicable=_fits(hunks, text))
 
-    @tool(description=description_of("apply_patch"), effect="once", reconcile=reconcile)
+    @tool(description=description_of("apply_patch"), effect="once", reconcile=reconcile, subjects={"path": "path"})
     def apply_patch(path: str, patch: str, ctx: ToolContext) -> str:
         """Apply a patch.
 

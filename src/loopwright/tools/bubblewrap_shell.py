@@ -16,10 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
 
+from ..core.secret_patterns import is_secret
 from ..model.call_errors import ToolFailure
 from ..namespaces import Mount, devices, is_below, mounted, reason_against, walls
 from ..ports.shell import ShellLaunch
-from .local_shell import QUIET, is_secret
+from .local_shell import QUIET
 from .sandbox_limits import SandboxLimits
 
 PROTECTED = (".git/hooks", ".git/config", ".loopwright")

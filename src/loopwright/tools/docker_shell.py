@@ -16,10 +16,11 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from ..core.secret_patterns import is_secret
 from ..model.call_errors import ToolFailure
 from ..ports.shell import ShellLaunch
 from .bubblewrap_shell import PROTECTED, protections
-from .local_shell import QUIET, is_secret
+from .local_shell import QUIET
 from .sandbox_limits import SandboxLimits
 
 DEFAULT_IMAGE = "debian:stable-slim"

@@ -33,7 +33,7 @@ def edit_file_tool(workspace: Workspace) -> ToolDefinition:
         text = load_for_edit(workspace, path)[0].text
         return reconciled(path, in_place=_may_be_after(text, old, new), applicable=old in text)
 
-    @tool(description=description_of("edit_file"), effect="once", reconcile=reconcile)
+    @tool(description=description_of("edit_file"), effect="once", reconcile=reconcile, subjects={"path": "path"})
     def edit_file(path: str, old_text: str, new_text: str, ctx: ToolContext, replace_all: bool = False) -> str:
         """Edit a file.
 

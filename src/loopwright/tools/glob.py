@@ -22,7 +22,7 @@ from .workspace import Workspace
 def glob_tool(workspace: Workspace) -> ToolDefinition:
     """`glob` in a workspace. Effect pure."""
 
-    @tool(description=description_of("glob"), effect="pure")
+    @tool(description=description_of("glob"), effect="pure", subjects={"path": "path"})
     def glob(
         pattern: Annotated[str, Meta(min_length=1, max_length=1000)],
         path: str = ".",

@@ -86,6 +86,7 @@ def grep_tool(workspace: Workspace, *, ripgrep: str | Literal[False] | None = No
         parameters=_parameters(),
         handler=grep,
         effect="pure",
+        subjects={"path": "path"},
         timeout_s=TIMEOUT_S + 15,
     )
 

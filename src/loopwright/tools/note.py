@@ -21,7 +21,7 @@ def note_tool() -> ToolDefinition:
     """`note`: add, update, delete and list the session's notes. Effect idempotent: changes ride with the result."""
 
     # Async, and it never awaits: between looking at the notes and writing no other call of the batch can come.
-    @tool(description=description_of("note"), effect="idempotent", output_limit=100_000)
+    @tool(description=description_of("note"), effect="idempotent", output_limit=100_000, touches="session")
     async def note(
         action: Literal["add", "update", "delete", "list"],
         ctx: ToolContext,

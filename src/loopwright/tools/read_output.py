@@ -28,7 +28,7 @@ PAGE_BYTES: Final = 256 * 1024
 def read_output_tool() -> ToolDefinition:
     """`read_output`: any part of a tool output of which the model saw head and tail. Effect pure."""
 
-    @tool(description=description_of("read_output"), effect="pure", output_limit=60_000)
+    @tool(description=description_of("read_output"), effect="pure", output_limit=60_000, touches="session")
     async def read_output(
         artifact_id: str,
         ctx: ToolContext,

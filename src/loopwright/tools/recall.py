@@ -39,7 +39,13 @@ _FROM_ZERO = Annotated[int, Meta(ge=0)]
 def recall_send_tool() -> ToolDefinition:
     """`recall_send`: one send of the session as it was, folded or not, in pieces of 2,000 characters. Effect pure."""
 
-    @tool(name=RECALL_SEND, description=description_of(RECALL_SEND), effect="pure", output_limit=_OUTPUT_LIMIT)
+    @tool(
+        name=RECALL_SEND,
+        description=description_of(RECALL_SEND),
+        effect="pure",
+        output_limit=_OUTPUT_LIMIT,
+        touches="session",
+    )
     async def recall_send(send: int | str, ctx: ToolContext, part: _FROM_ONE = 1, offset: _FROM_ZERO = 0) -> str:
         """Read a send.
 
@@ -74,7 +80,13 @@ def recall_send_tool() -> ToolDefinition:
 def recall_folded_tool() -> ToolDefinition:
     """`recall_folded`: the words of a query in what the window does not show verbatim any more. Effect pure."""
 
-    @tool(name=RECALL_FOLDED, description=description_of(RECALL_FOLDED), effect="pure", output_limit=_OUTPUT_LIMIT)
+    @tool(
+        name=RECALL_FOLDED,
+        description=description_of(RECALL_FOLDED),
+        effect="pure",
+        output_limit=_OUTPUT_LIMIT,
+        touches="session",
+    )
     async def recall_folded(
         ctx: ToolContext,
         query: str = "",

@@ -24,7 +24,7 @@ def schedule_wakeup_tool() -> ToolDefinition:
     """`schedule_wakeup`: the session is told a note later, once or again and again. Effect idempotent: the timer is armed in
     the commit of the result, under an id made from the call's key."""
 
-    @tool(description=description_of("schedule_wakeup"), effect="idempotent")
+    @tool(description=description_of("schedule_wakeup"), effect="idempotent", touches="session")
     async def schedule_wakeup(
         note: str,
         ctx: ToolContext,
@@ -60,7 +60,7 @@ def schedule_wakeup_tool() -> ToolDefinition:
 def list_wakeups_tool() -> ToolDefinition:
     """`list_wakeups`: the timers of the session that are armed."""
 
-    @tool(description=description_of("list_wakeups"), effect="pure", output_limit=100_000)
+    @tool(description=description_of("list_wakeups"), effect="pure", output_limit=100_000, touches="session")
     async def list_wakeups(ctx: ToolContext) -> str:
         """List timers."""
         book = timers_of(ctx)
@@ -72,7 +72,7 @@ def list_wakeups_tool() -> ToolDefinition:
 def cancel_wakeup_tool() -> ToolDefinition:
     """`cancel_wakeup`: takes a timer away. Effect idempotent: it goes in the commit of the result."""
 
-    @tool(description=description_of("cancel_wakeup"), effect="idempotent")
+    @tool(description=description_of("cancel_wakeup"), effect="idempotent", touches="session")
     async def cancel_wakeup(timer_id: str, ctx: ToolContext) -> str:
         """Cancel a timer.
 
@@ -94,7 +94,7 @@ def cancel_wakeup_tool() -> ToolDefinition:
 def current_time_tool() -> ToolDefinition:
     """`current_time`: the date and the time of day."""
 
-    @tool(description=description_of("current_time"), effect="pure")
+    @tool(description=description_of("current_time"), effect="pure", touches="session")
     async def current_time(ctx: ToolContext, timezone: str | None = None) -> str:
         """Tell the time.
 

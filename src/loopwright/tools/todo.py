@@ -17,7 +17,7 @@ from .note import lists_of
 def todo_tool() -> ToolDefinition:
     """`todo`: replaces the session's list. Effect idempotent: the list rides with the result."""
 
-    @tool(description=description_of("todo"), effect="idempotent")
+    @tool(description=description_of("todo"), effect="idempotent", touches="session")
     async def todo(items: list[TodoItem], ctx: ToolContext) -> str:
         """Keep a list.
 

@@ -26,7 +26,7 @@ def create_workflow_tool(*, with_manual: bool = True) -> ToolDefinition:
     if with_manual:
         described = f"{described}\n\n{workflow_manual()}"
 
-    @tool(description=described, effect="idempotent", timeout_s=7 * 86_400.0)
+    @tool(description=described, effect="idempotent", timeout_s=7 * 86_400.0, touches="session")
     async def create_workflow(
         spec: dict[str, Any],
         ctx: ToolContext,
@@ -76,7 +76,7 @@ def validate_workflow_tool() -> ToolDefinition:
 def workflow_status_tool() -> ToolDefinition:
     """`workflow_status`: how far a run of this session is, or stops it. Effect idempotent."""
 
-    @tool(description=description_of("workflow_status"), effect="idempotent")
+    @tool(description=description_of("workflow_status"), effect="idempotent", touches="session")
     async def workflow_status(
         run_id: str, ctx: ToolContext, action: Literal["show", "cancel"] = "show"
     ) -> ToolHandlerResult:

@@ -21,7 +21,7 @@ def write_file_tool(workspace: Workspace) -> ToolDefinition:
     the second run finds its own content and says so; if somebody has changed the file since, it is refused as unread.
     """
 
-    @tool(description=description_of("write_file"), effect="idempotent")
+    @tool(description=description_of("write_file"), effect="idempotent", subjects={"path": "path"})
     def write_file(path: str, content: str, ctx: ToolContext, overwrite: bool = True) -> str:
         """Write a file.
 

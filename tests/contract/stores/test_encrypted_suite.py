@@ -19,6 +19,7 @@ from loopwright.testing.store_suite import ForkingStoreSuite
 
 class TestEncryptedMemoryStore(ForkingStoreSuite):
     adds_bytes: ClassVar[bool] = True
+    fork_chain: ClassVar[int] = 150
 
     def make_store(self, place: Path) -> SessionStore:
         return sealed(MemoryStore(str(place)))
@@ -26,6 +27,7 @@ class TestEncryptedMemoryStore(ForkingStoreSuite):
 
 class TestEncryptedSqliteStore(ForkingStoreSuite):
     adds_bytes: ClassVar[bool] = True
+    fork_chain: ClassVar[int] = 150
 
     def make_store(self, place: Path) -> SessionStore:
         return sealed(SqliteStore(place / "store.db"))
@@ -33,6 +35,7 @@ class TestEncryptedSqliteStore(ForkingStoreSuite):
 
 class EncryptedServerSuite(ServerSuite):
     adds_bytes: ClassVar[bool] = True
+    fork_chain: ClassVar[int] = 150
 
     def make_store(self, place: Path) -> SessionStore:
         return sealed(super().make_store(place))

@@ -10,7 +10,6 @@ import os
 import pty
 import re
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -18,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.quick_processes import Process, ended, on_terminal, started
 
 from loopwright.cli.application import run_application
 
@@ -79,9 +80,12 @@ class CommandLine:
 
     def process(self, *words: str, stdin: str = "", command: Sequence[str] = COMMAND) -> Ended:
         """Runs a command as a process of its own, in pipes."""
-        done = subprocess.run(
-            [*command, *words], cwd=self.folder, env=self.environment(), input=stdin, capture_output=True, text=True, timeout=50, check=False
-        )  # fmt: skip
+        if command is COMMAND:
+            done = ended("loopwright", *words, cwd=self.folder, env=self.environment(), stdin=stdin)
+        else:
+            done = subprocess.run(
+                [*command, *words], cwd=self.folder, env=self.environment(), input=stdin, capture_output=True, text=True, timeout=120, check=False
+            )  # fmt: skip
         assert "Traceback" not in done.stderr, done.stderr
         return Ended(done.returncode, done.stdout, done.stderr)
 
@@ -89,12 +93,9 @@ class CommandLine:
         """Runs a command that may write only where the modes of files allow it."""
         return self.process(*words, command=[sys.executable, "-c", WITHOUT_POWER])
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str) -> Process:
         """Starts a command in pipes."""
-        return subprocess.Popen(
-            [*COMMAND, *words], cwd=self.folder, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
+        return started("loopwright", *words, cwd=self.folder, env=self.environment(), pipes=["stdout", "stderr"])
 
     def terminal(self, *words: str, term: str = "xterm-256color") -> Terminal:
         """Starts a command on a terminal."""
@@ -107,21 +108,18 @@ class Terminal:
     def __init__(self, line: CommandLine, words: tuple[str, ...], term: str) -> None:
         self.drawn = ""
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        pid, self._fd = pty.fork()
-        if pid == 0:
-            os.chdir(line.folder)
-            os.execve(sys.executable, [*COMMAND, *words], {**line.environment(), "TERM": term})
-        self.pid = pid
+        self._fd, theirs = pty.openpty()
+        environment = {**line.environment(), "TERM": term}
+        self._process = on_terminal("loopwright", *words, cwd=line.folder, env=environment, terminal=theirs)
+        self.pid = self._process.pid
 
     def __enter__(self) -> Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
         os.close(self._fd)
 
     @property
@@ -135,7 +133,7 @@ class Terminal:
 
     def until(self, words: str, *, times: int = 1) -> None:
         """Waits until something was drawn so many times."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while self.text.count(words) < times:
             alive = time.monotonic() < deadline and self._read()
             assert alive, f"{words!r} was not drawn: {self.text[-2000:]}"
@@ -144,10 +142,10 @@ class Terminal:
         """Waits for the end; the exit code."""
         while self._read():
             pass
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._process.wait()
 
     def _read(self) -> bool:
-        if not select.select([self._fd], [], [], 30)[0]:
+        if not select.select([self._fd], [], [], 60)[0]:
             return False
         try:
             data = os.read(self._fd, 65536)
@@ -159,7 +157,7 @@ class Terminal:
 
 def until_exists(path: Path) -> None:
     """Waits for a file."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} was not made"
         select.select([], [], [], 0.01)

@@ -228,8 +228,8 @@ def test_the_commands_that_an_error_advises_work_as_they_are(loopwright: Command
     unknown = loopwright("sessions", "show", "nope", *place)
     assert loopwright(*hinted(unknown, "sessions list")).out.count(sid) == 1
     waiting = loopwright("run", "hello?", "--session", sid, *place)
-    resume = ["red" if word == "TEXT" else word for word in hinted(waiting, "sessions resume")]
-    assert loopwright(*resume).out == "you said ask; results: red\n"
+    answer = [*hinted(waiting, "inbox answer"), "red"]
+    assert loopwright(*answer).out == "you said ask; results: red\n"
     assert loopwright(*hinted(waiting, "sessions abort")).code == 0
     as_json = loopwright("run", "x", "--session", "nope", *place, "--json").json
     assert "`loopwright sessions list --db 'the other.db'`" in as_json["error_message"]

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from loopwright.core.secret_patterns import is_secret
 from loopwright.model.call_errors import ToolFailure
 from loopwright.model.errors import ConfigError
 from loopwright.ports.skill_source import LoadedSkill, SkillSummary
 from loopwright.ports.tool import InputNeeded
 from loopwright.testing.tool_context import FakeToolContext
 from loopwright.tools import Workspace, create_default_tool_registry
-from loopwright.tools.local_shell import LocalShellBackend, is_secret
+from loopwright.tools.local_shell import LocalShellBackend
 from loopwright.tools.process import BoundedOutput
 from loopwright.tools.tree import GlobPattern
 
@@ -38,6 +39,14 @@ def test_effects_are_declared_for_what_a_crash_can_leave_behind(tmp_path: Path) 
     effects = {item.name: item.effect for item in create_default_tool_registry(workspace=tmp_path)}
     assert {name for name, effect in effects.items() if effect == "once"} == {"bash", "edit_file", "apply_patch"}
     assert effects["write_file"] == "idempotent"
+
+
+def test_rules_can_tell_what_an_argument_names_and_what_only_touches_the_session(tmp_path: Path) -> None:
+    tools = {item.name: item for item in create_default_tool_registry("full", workspace=tmp_path)}
+    paths = {name for name, item in tools.items() if "path" in item.parameters["properties"]}
+    assert {name for name, item in tools.items() if item.subjects == {"path": "path"}} == paths == set(FILES)
+    assert tools["bash"].subjects == {"command": "command"}
+    assert {name for name, item in tools.items() if item.touches == "world"} == {*FILES, "bash"}
 
 
 class OneSkill:
