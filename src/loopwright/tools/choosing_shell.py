@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..late import Late
@@ -42,7 +43,7 @@ def shell_backend_for_here(sandbox: str = "auto") -> ChosenShell:
     """
     kind, _, image = sandbox.partition(":")
     if kind == "auto" and not image:
-        return _found_here()
+        return _found_here(shutil.which("bwrap") or "bwrap")
     if kind == "local" and not image:
         return ChosenShell(LocalShellBackend(), "")
     if kind == "bubblewrap" and not image:
@@ -59,8 +60,8 @@ def shell_backend_for_here(sandbox: str = "auto") -> ChosenShell:
 
 
 @functools.cache
-def _found_here() -> ChosenShell:
-    return chosen(bubblewrap_shell.BubblewrapShellBackend())
+def _found_here(program: str) -> ChosenShell:
+    return chosen(bubblewrap_shell.BubblewrapShellBackend(program=program))
 
 
 def chosen(sandbox: bubblewrap_shell.BubblewrapShellBackend) -> ChosenShell:

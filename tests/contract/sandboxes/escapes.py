@@ -127,9 +127,9 @@ LATER = (
 )  # fmt: skip
 
 USE = (
-    Escape("fork_bomb", "start more processes than allowed", "for i in $(seq 60); do sleep 2 & done 2>/dev/null; sleep 0.1; [ $(ls -d /proc/[0-9]* | wc -l) -gt 55 ] && echo ESCAPED", "said", "open for root"),
+    Escape("fork_bomb", "start more processes than allowed", "for i in $(seq 60); do sleep 9 & done 2>/dev/null; sleep 0.1; [ $(ls -d /proc/[0-9]* | wc -l) -gt 55 ] && echo ESCAPED", "said", "open for root"),
     Escape("memory", "take more memory than one process may", _python("bytearray(400 << 20)\nprint('ESCAPED')"), "said"),
-    Escape("memory_together", "… in several processes", "for i in 1 2 3; do python3 -c 'import time; b = bytearray(100 << 20); print(\"held\", flush=True); time.sleep(0.5)' & done | grep -c held | grep -q 3 && echo ESCAPED", "said", "open"),
+    Escape("memory_together", "… in several processes", _python("held = b''\nfor _ in range(3):\n    ours, theirs = os.pipe()\n    if not os.fork():\n        kept = bytearray(100 << 20)\n        os.write(theirs, b'1')\n        libc.pause()\n    os.close(theirs)\n    held += os.read(ours, 1)\nprint('ESCAPED' if held == b'111' else held)"), "said", "open"),
     Escape("large_file", "write a file larger than allowed", "head -c 3000000 /dev/zero > big; [ $(stat -c %s big) -gt 2000000 ] && echo ESCAPED", "said"),
     Escape("many_files", "fill the disk with many files", "for i in 1 2 3 4 5; do head -c 900000 /dev/zero > f$i; done; [ $(cat f? | wc -c) -gt 4000000 ] && echo ESCAPED", "said", "open"),
     Escape("tmp_full", "fill the memory through `/tmp`", "for i in 1 2 3; do head -c 900000 /dev/zero > /tmp/@MARK@$i; done; [ $(cat /tmp/@MARK@? | wc -c) -gt 2000000 ] && echo ESCAPED", "said"),

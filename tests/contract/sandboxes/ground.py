@@ -10,13 +10,16 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.contract.sandboxes.escapes import Escape
 
 ADD_KEY = {"x86_64": 248, "aarch64": 217}
 SESSION_KEYRING = -3
+PATIENCE_S = 5.0
 
 
 class Ground:
@@ -92,8 +95,8 @@ class Ground:
             script = script.replace(f"@{name}@", str(value))
         return script
 
-    def worked(self, escape: Escape, output: str, workspace: Path) -> bool:
-        """True when the attempt did what it was for."""
+    def worked(self, escape: Escape, output: str, workspace: Path, *, expected: bool) -> bool:
+        """True when the attempt did what it was for. `expected`: what is waited for a while, where it may be late."""
         match escape.proof:
             case "leak":
                 return self.canary in output
@@ -107,11 +110,18 @@ class Ground:
                 hook, ours = workspace / ".git/hooks/pre-commit", workspace / ".loopwright/permissions.toml"
                 return hook.exists() or ours.exists() or (workspace / ".git/config").read_text() != "[core]\n"
             case "killed":
-                return self.process.poll() is not None
+                return self._settled(lambda: self.process.poll() is not None, expected)
             case "connected":
                 return any(map(_heard, (self._tcp, self._udp, self._file, self._abstract)))
             case "outlived":
-                return bool(self.left())
+                return self._settled(lambda: bool(self.left()), expected)
+
+    def _settled(self, happened: Callable[[], bool], expected: bool) -> bool:
+        """Waits for what is expected: the kernel kills, and takes a sandbox down, a little after its call has returned."""
+        until = time.monotonic() + PATIENCE_S
+        while happened() != expected and time.monotonic() < until:
+            pass
+        return happened()
 
     def left(self) -> list[int]:
         """Processes that sleep for the seconds of this attempt."""
