@@ -1,7 +1,7 @@
 """Guardrails as hooks: who asks them, in which order, and what becomes of their verdicts.
 
 Owns: `Guardrails`, what each verdict does at each stage. Must not know: the engine; it registers at the points of hooks.
-Read next: `verdicts.py`, `asking.py`.
+Read next: `verdicts.py`, `checking.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..ports.hook import (
     ToolBeforeContext,
 )
 from ..ports.hook_points import HookDirective, HookHandler, HookPoint
-from .asking import Asked, Blocked, GuardrailChain, Passed
+from .checking import Asked, Blocked, GuardrailChain, Passed
 from .delta_screen import DeltaScreen, ScreenedBus
 from .redaction import SecretRedaction
 from .verdicts import Checked, Guardrail, Stage

@@ -111,8 +111,7 @@ def object_in(value: Any) -> dict[str, Any] | None:
 
 def list_in(value: Any) -> list[Any] | None:
     """A field that should be a list; None for anything else."""
-    found: list[Any] | None = value if isinstance(value, list) else None
-    return found
+    return cast("list[Any]", value) if isinstance(value, list) else None
 
 
 def text_in(value: Any) -> str:
