@@ -8,7 +8,7 @@ Read next: `permits.py`, `../core/approvals.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
