@@ -20,7 +20,9 @@ async def main() -> None:
     model = ScriptedLLM([calls(("read_page", {})), f"Open from 9 to 5. (The password is {PASSWORD}.)"])
     async with StatefulAgentLoop(llm=model, dsn="memory:", tools=[read_page], hooks=hooks) as loop:
         install_guardrails(hooks, [SecretRedaction({"DB": PASSWORD}), InjectionMarking()], events=loop.event_bus)
-        loop.event_bus.subscribe(lambda event: print("decided:", event.data.stage, event.data.action), "guardrail_decided")
+        loop.event_bus.subscribe(
+            lambda event: print("decided:", event.data.stage, event.data.action), "guardrail_decided"
+        )
         result = await loop.send("When is the shop open?")
         print((await loop.get_messages(result.session_id))[2].text)
         print(result.final_text)

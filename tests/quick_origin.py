@@ -22,7 +22,7 @@ import sys
 import termios
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TextIO
 
 NEEDED = (
     "asyncio",
@@ -69,9 +69,11 @@ def _take(files: list[int]) -> None:
     for file in files:
         os.close(file)
     own_terminal()
-    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "r", closefd=False)), encoding="utf-8")  # type: ignore[misc]
-    sys.stdout = sys.__stdout__ = _output(1, "strict")  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = _output(2, "backslashreplace")  # type: ignore[misc]
+    reading = io.BufferedReader(io.FileIO(0, "r", closefd=False))
+    kept = sys.stdin, sys.stdout, sys.stderr
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(reading, encoding=kept[0].encoding, errors=kept[0].errors)  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = _output(1, kept[1])  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _output(2, kept[2])  # type: ignore[misc]
 
 
 def own_terminal() -> None:
@@ -82,9 +84,11 @@ def own_terminal() -> None:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def _output(number: int, errors: str) -> io.TextIOWrapper:
+def _output(number: int, kept: TextIO) -> io.TextIOWrapper:
+    """A stream like the one that the interpreter made for the origin."""
     file = io.BufferedWriter(io.FileIO(number, "w", closefd=False))
-    return io.TextIOWrapper(file, encoding="utf-8", errors=errors, line_buffering=number == 2 or os.isatty(number))
+    by_line = number == 2 or os.isatty(number)
+    return io.TextIOWrapper(file, encoding=kept.encoding, errors=kept.errors, line_buffering=by_line)
 
 
 def become(request: Mapping[str, Any]) -> None:
@@ -92,7 +96,8 @@ def become(request: Mapping[str, Any]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
-    sys.path[0] = request["cwd"]
+    is_file = request["module"].endswith(".py")
+    sys.path[0] = os.path.dirname(request["module"]) if is_file else request["cwd"]
     sys.path[1:1] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.argv = [request["module"], *request["words"]]
     if action := os.environ.get("PYTHONWARNINGS"):
@@ -103,7 +108,10 @@ def become(request: Mapping[str, Any]) -> None:
     ending = Ending()
     atexit.register(ending.leave)  # the first to be registered is the last to run, after threads have ended
     try:
-        runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+        if is_file:
+            runpy.run_path(request["module"], run_name="__main__")
+        else:
+            runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
         ending.code = 0
     except SystemExit as leaving:
         ending.code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)

@@ -3,7 +3,7 @@
 Owns: starting `python -m MODULE` as such a copy, and its `subprocess.Popen`-like handle. Must not know: what it does.
 A copy has an id, signals, files, folder and environment of its own and ends as any other process does; it can be paused
 and killed. What the start of an interpreter itself does (its options, its choice of an encoding) is for `subprocess`.
-Without Linux, `subprocess` starts all of them. Read next: `quick_origin.py`, the process that is copied.
+`subprocess` also starts all of them without Linux. Read next: `quick_origin.py`, the process that is copied.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[1]
-CAN_COPY = sys.platform == "linux" and hasattr(os, "pidfd_open")
+IS_LINUX = sys.platform == "linux" and hasattr(os, "pidfd_open")
+AT_START = ("LANG", "LC_ALL", "LC_CTYPE", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONOPTIMIZE", "PYTHONUTF8")
+"""What only the start of an interpreter heeds: where it is another than here, no copy will do."""
 START_S = 60.0
 
 
@@ -109,6 +111,11 @@ def _written(pipe: IO[str], given: str) -> None:
 Process = Copied | subprocess.Popen[str]
 
 
+def can_copy(env: Mapping[str, str]) -> bool:
+    """Whether a copy is what a new interpreter in this environment would be."""
+    return IS_LINUX and all(env.get(name) == os.environ.get(name) for name in AT_START)
+
+
 class Origin:
     """The process that is copied; it ends with the one that started it."""
 
@@ -151,13 +158,13 @@ def started(
     env: Mapping[str, str],
     pipes: Sequence[str] = (),
 ) -> Process:
-    """Runs `python -m MODULE WORDS`; `pipes` are those of "stdin", "stdout", "stderr" that the caller holds the other end of.
+    """Runs `python -m MODULE WORDS`, or the file that MODULE is; `pipes` are those of "stdin", "stdout", "stderr" that the caller holds the other end of.
 
     Input that is no pipe is empty; output goes where this process's goes.
     """
-    if not CAN_COPY:
+    if not can_copy(env):
         given = dict.fromkeys(pipes, subprocess.PIPE)
-        command = [sys.executable, "-m", module, *words]
+        command = [sys.executable, *([] if module.endswith(".py") else ["-m"]), module, *words]
         return subprocess.Popen(command, cwd=cwd, env=env, text=True, **({"stdin": subprocess.DEVNULL} | given))
     theirs: list[int] = []
     ours: list[IO[str] | None] = []
@@ -174,7 +181,7 @@ def started(
 
 def on_terminal(module: str, *words: str, cwd: Path | str, env: Mapping[str, str], terminal: int) -> Process:
     """The same with this end of a pseudo-terminal as its terminal; the caller's file is closed."""
-    if CAN_COPY:
+    if can_copy(env):
         files = [terminal, os.dup(terminal), os.dup(terminal)]
         return Copied(origin(), copied(module, words, cwd, env, files), [None] * 3)
     command = [sys.executable, "-m", "tests.quick_origin", "terminal", module, *words]
@@ -195,7 +202,7 @@ def copied(module: str, words: Sequence[str], cwd: Path | str, env: Mapping[str,
 
 
 def ended(
-    module: str, *words: str, cwd: Path | str, env: Mapping[str, str], stdin: str = "", timeout: float = 50.0
+    module: str, *words: str, cwd: Path | str, env: Mapping[str, str], stdin: str = "", timeout: float = 120.0
 ) -> subprocess.CompletedProcess[str]:
     """Runs `python -m MODULE WORDS` to its end, in pipes. Raises: `subprocess.TimeoutExpired`; it is killed then."""
     process = started(module, *words, cwd=cwd, env=env, pipes=("stdin", "stdout", "stderr"))

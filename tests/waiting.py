@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 
-async def until(holds: Callable[[], object], *, within_s: float = 10.0) -> None:
+async def until(holds: Callable[[], object], *, within_s: float = 60.0) -> None:
     """Returns as soon as the condition holds; fails when it does not in time."""
     deadline = time.monotonic() + within_s
     while not holds():

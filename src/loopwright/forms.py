@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 from msgspec.structs import replace
 
@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from .engine import model_chain
     from .engine.context_parts import ContextParts
     from .engine.model_chain import ModelChain
-    from .model import context_records
+    from .model import context_records, permission_spec
+    from .model.permission_spec import PermissionPolicy
+    from .ports import permission_source
     from .ports.executor import Executor
     from .ports.fold import FoldStrategy
     from .ports.llm import LLMService
     from .ports.memory import MemoryProvider
+    from .ports.permission_source import PermissionSource
     from .ports.representation import Representation
     from .ports.store_admin import SessionStore
     from .stores import dsn
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 else:
     dsn = Late("loopwright.stores.dsn")
     context_records = Late("loopwright.model.context_records")
+    permission_spec = Late("loopwright.model.permission_spec")
+    permission_source = Late("loopwright.ports.permission_source")
     parts = Late("loopwright.engine.context_parts")
     model_chain = Late("loopwright.engine.model_chain")
     recall = Late("loopwright.tools.recall")
@@ -49,6 +54,8 @@ else:
     validation = Late("loopwright.tools.validation")
     published_prices = Late("loopwright.transports.published_prices")
     service_factory = Late("loopwright.transports.service_factory")
+
+Permissions: TypeAlias = "PermissionPolicy | PermissionSource"
 
 OutputSchema = StructuredOutputSpec | dict[str, Any] | type
 
@@ -97,6 +104,16 @@ def source_of_prices(prices: Prices | str | None, config: AgentLoopConfig) -> Pr
     if (problem := lacking("prices", prices)) is not None:
         raise ConfigError(problem)
     return cast("Prices", prices)
+
+
+def source_of_permissions(given: Permissions) -> PermissionSource:
+    """What says what calls may do. Raises `ConfigError`."""
+    if isinstance(given, permission_spec.PermissionPolicy):
+        return permission_source.FixedPermissions(given)
+    if not all(hasattr(given, part) for part in ("keeps", "policy", "remember")):
+        raise ConfigError(f"permissions must be a PermissionPolicy or a PermissionSource, not {type(given).__name__}")
+    given.policy()  # rules that cannot be read are found out before anything runs
+    return given
 
 
 def _each(tools: Any) -> list[Any]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         arming,
         epochs,
         inspection,
+        permits,
         question_list,
         signals,
         spec_runs,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .engine.question_list import OpenQuestions
     from .engine.workflows import Workflows
     from .model.agent_spec import AgentSpec
+    from .model.control_records import PermissionMode
     from .model.messages import Message, MessageLike
     from .model.records import Interaction
     from .model.timer_spec import Timer
@@ -47,6 +49,7 @@ else:
     states = Late("loopwright.core.state")
     epochs = Late("loopwright.engine.epochs")
     inspection = Late("loopwright.engine.inspection")
+    permits = Late("loopwright.engine.permits")
     question_list = Late("loopwright.engine.question_list")
     verifying = Late("loopwright.engine.verifying")
     workflows = Late("loopwright.engine.workflows")
@@ -172,6 +175,20 @@ class SessionAccess:
         """
         with self._counted():
             return await spec_runs.run_spec(self._kernel, spec, message, session_id, stop)
+
+    async def set_permission_mode(
+        self, session_id: str, mode: PermissionMode, *, widen: bool = False, by: str = ""
+    ) -> bool:
+        """From here on the session's calls are judged in this mode (`plan`, `default`, `trusted`); False when they are already.
+
+        A record of the session: it holds in every process, and for children that it starts from now on. `widen`: it may be
+        wider than the mode of the loop's permissions. It is set with the session's turn, so after a send that runs.
+        Raises: `ConfigError` for a wider mode without `widen`, and on a loop without permissions; nothing is stored then.
+        """
+        with self._counted():
+            admission = self._kernel.admission
+            assert admission is not None
+            return await admission.in_turn(session_id, lambda turn: permits.set_mode(turn, mode, widen=widen, by=by))
 
     async def schedule_timer(
         self,

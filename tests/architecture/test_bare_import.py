@@ -61,7 +61,7 @@ def loaded_by(program: str, home: Path) -> set[str]:
         env={"HOME": str(home), "PATH": os.defpath},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -24,7 +24,7 @@ from loopwright.testing.crash_matrix import CrashScenario, Life
 
 PROCESS_AGENTS: dict[str, Agent] = dict(AGENTS)
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def process_agent(name: str, drive: Drive) -> Callable[[Callable[[Life], StatefulAgentLoop]], Agent]:

@@ -21,7 +21,7 @@ from loopwright.testing.crash_matrix import Life, StoreContent, look_at
 from loopwright.testing.crash_points import CRASH_AT, CRASH_HOW, CrashPoints, EffectLog
 from loopwright.testing.virtual import VirtualAmbient
 
-PATIENCE_S = 50.0
+PATIENCE_S = 60.0
 
 
 def start(name: str, folder: Path, *, at: str | None = None, how: str = "kill") -> Process:

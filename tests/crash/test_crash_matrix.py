@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 from tests.crash.agents import AGENTS
-from tests.crash.one_database import emptied
 from tests.servers import client
+from tests.servers.one_database import emptied
 
 from loopwright.testing.crash_matrix import CrashReport, Life, crash_matrix, play
 from loopwright.testing.crash_points import CrashPoints, EffectLog

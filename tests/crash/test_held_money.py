@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.crash.agents import SESSION, calls_then_sums_up, tools_of, two_sends
-from tests.crash.one_database import emptied
 from tests.servers import client
+from tests.servers.one_database import emptied
 
 from loopwright import AgentLoopConfig, LLMRequest, LLMResponse, PriceTable, StatefulAgentLoop, Usage
 from loopwright.model.codec import decode_record

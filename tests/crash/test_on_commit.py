@@ -14,8 +14,8 @@ from _pytest.mark import ParameterSet
 from tests.application import Application, application
 from tests.crash.agents import calls_then_sums_up, one_send, told_of_uncertain_calls
 from tests.crash.counting import AT_ONCE, TABLES, books, counting_loop
-from tests.crash.one_database import emptied
 from tests.quick_processes import ROOT, Process, started
+from tests.servers.one_database import emptied
 from tests.waiting import next_turn
 
 from loopwright import StatefulAgentLoop

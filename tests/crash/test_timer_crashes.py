@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.crash.agents import SESSION, open_session
-from tests.crash.one_database import emptied
 from tests.servers import client
+from tests.servers.one_database import emptied
 
 from loopwright import AgentHooks, AgentLoopConfig, HookPoint, LLMRequest, LLMResponse, StatefulAgentLoop, ToolCall
 from loopwright.model.messages import ToolResultMessage

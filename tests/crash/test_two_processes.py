@@ -80,7 +80,7 @@ def test_a_writer_that_slept_before_a_handler_does_not_start_it(folder: Path) ->
 def test_a_finished_call_is_kept_and_one_in_flight_is_reported_when_the_process_dies_in_a_batch(folder: Path) -> None:
     """FIELD 0.1: pay happened once and its result is kept; slow happened once and the model is told that it may have."""
     dying = start("pay-and-slow", folder)
-    dying.communicate(timeout=30)
+    dying.communicate(timeout=60)
     assert dying.returncode == 9
 
     assert ended(start("pay-and-slow", folder))["error"] is None
@@ -95,11 +95,11 @@ def test_a_finished_call_is_kept_and_one_in_flight_is_reported_when_the_process_
 
 def test_a_session_that_kills_its_process_again_and_again_ends_as_poisoned(folder: Path) -> None:
     deaths = start("poison-begins", folder)
-    deaths.communicate(timeout=30)
+    deaths.communicate(timeout=60)
     codes = [deaths.returncode]
     while codes[-1] == 9 and len(codes) < 10:
         again = start("poison", folder)
-        out, _ = again.communicate(timeout=30)
+        out, _ = again.communicate(timeout=60)
         codes.append(again.returncode)
     assert codes == [9] * 5 + [0]
     assert '"session.poisoned"' in out

@@ -109,7 +109,7 @@ def test_a_session_that_kills_each_worker_ends_and_is_not_taken_again(folder: Pa
     codes = []
     while len(codes) < 10 and codes[-1:] != [0]:
         worker = start("poison-worker", folder)
-        worker.communicate(timeout=30)
+        worker.communicate(timeout=60)
         codes.append(worker.returncode)
     assert codes == [9] * 5 + [0]
     last = journal(folder)[-1]

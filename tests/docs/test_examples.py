@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.quick_processes import ended
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -43,6 +44,10 @@ SAYS = {
         "They plan a tour of old towns",
         "look_up → ok: read about Town-",
         "messages are shown, 48 are kept",
+    ],
+    "mcp_servers": [
+        "tools: weather_forecast",
+        'completed | I was told: <untrusted source="weather">\nPorto: rain',
     ],
     "many_tools": [
         "['yearly_report', 'tool_search']\n['yearly_report', 'tool_search', 'find_customer']",
@@ -91,16 +96,12 @@ def without_settings() -> dict[str, str]:
 
 @pytest.mark.parametrize("name", sorted(SAYS))
 def test_an_example_runs_offline_and_says_what_it_promises_twice_in_one_folder(name: str, tmp_path: Path) -> None:
-    for more in ([], THE_SECOND_TIME.get(name, [])):
-        done = subprocess.run(
-            [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],
-            cwd=tmp_path,
-            env=without_settings(),
-            capture_output=True,
-            text=True,
-            timeout=50,
-            check=False,
-        )
+    program, env = str(EXAMPLES / f"{name}.py"), {**without_settings(), "PYTHONWARNINGS": "error"}
+    first = subprocess.run(
+        [sys.executable, program], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+    second = ended(program, cwd=tmp_path, env=env)
+    for done, more in ((first, []), (second, THE_SECOND_TIME.get(name, []))):
         assert (done.returncode, done.stderr) == (0, "")
         missing = [text for text in [*SAYS[name], *more] if text not in done.stdout]
         assert missing == [], done.stdout

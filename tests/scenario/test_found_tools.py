@@ -134,6 +134,17 @@ async def test_what_was_found_for_one_send_is_not_listed_in_one_that_may_not_use
     ]
 
 
+async def test_a_send_that_cannot_search_is_shown_the_deferred_tools_that_it_may_use(stage: Stage) -> None:
+    model = stage.model("done", "late")
+    loop = stage.loop(llm=model, tools=TOOLS)
+    await loop.send("go", tools=["look", "pay_invoice"])
+    registry = ToolRegistry.of(LOOK)
+    late = stage.loop(llm=model, tools=registry)
+    registry.register(PAY)  # behind the loop's back
+    await late.send("go")
+    assert [listed(request) for request in model.requests] == [["look", "pay_invoice"]] * 2
+
+
 async def test_beyond_a_number_of_tools_the_others_are_kept_back_except_those_of_the_session(stage: Stage) -> None:
     @tool(effect="idempotent", touches="session")
     async def remember() -> None:

@@ -23,11 +23,11 @@ from loopwright import (
 from loopwright.guardrails import (
     Checked,
     GuardrailBlockedError,
+    GuardrailVerdict,
     InjectionMarking,
     PatternBlock,
     SecretRedaction,
     SizeLimit,
-    Verdict,
     annotate,
     block,
     install_guardrails,
@@ -53,7 +53,7 @@ class Rail:
         self.answer = answer
         self.asked: list[Checked] = []
 
-    def check(self, checked: Checked) -> Verdict | None:
+    def check(self, checked: Checked) -> GuardrailVerdict | None:
         self.asked.append(checked)
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -236,7 +236,9 @@ async def test_a_guardrail_that_raises_lets_nothing_through_and_is_named(stage: 
     assert "the text" not in stored
 
 
-@pytest.mark.parametrize("wrong", ["yes", Verdict("rewrite"), Verdict("rewrite", text="no JSON"), rewrite("[1]")])
+@pytest.mark.parametrize(
+    "wrong", ["yes", GuardrailVerdict("rewrite"), GuardrailVerdict("rewrite", text="no JSON"), rewrite("[1]")]
+)
 async def test_a_verdict_that_makes_no_sense_blocks_the_call(stage: Stage, wrong: Any) -> None:
     world = Guarded(stage, [Rail(lambda _: wrong, "arguments")], calls(("fetch", {})), "ok")
     result = await world.loop.send("go")
@@ -245,8 +247,8 @@ async def test_a_verdict_that_makes_no_sense_blocks_the_call(stage: Stage, wrong
 
 
 async def test_arguments_can_be_rewritten_and_a_note_comes_with_the_result(stage: Stage) -> None:
-    def shorter(checked: Checked) -> Verdict:
-        return Verdict("rewrite", value={"what": checked.value["what"][:3]})
+    def shorter(checked: Checked) -> GuardrailVerdict:
+        return GuardrailVerdict("rewrite", value={"what": checked.value["what"][:3]})
 
     rails = [Rail(shorter, "arguments", name="short"), Rail(annotate("be brief"), "arguments", name="style")]
     world = Guarded(stage, rails, calls(("fetch", {"what": "abcdef"})), "ok", gives="here")
@@ -410,4 +412,4 @@ def test_two_guardrails_of_one_name_are_refused() -> None:
 
 
 def test_a_block_is_a_word_to_the_reader() -> None:
-    assert block("why") == Verdict("block", "why")
+    assert block("why") == GuardrailVerdict("block", "why")

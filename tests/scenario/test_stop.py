@@ -54,7 +54,7 @@ class Hanging(Counting):
         def block() -> str:
             """Block."""
             running.call_soon_threadsafe(self.started.set)
-            self.release.wait(20)
+            self.release.wait(60)
             return "late"
 
         running = asyncio.get_running_loop()

@@ -197,7 +197,7 @@ async def test_a_sync_tool_that_never_ends_is_left_behind_and_that_is_noted(stag
     @tool(effect="once", timeout_s=0.05)
     def hang() -> str:
         """Hang."""
-        release.wait(20)
+        release.wait(60)
         return "late"
 
     loop = stage.loop(calls(("hang", {})), "done", tools=[hang])

@@ -10,7 +10,7 @@ import pytest
 from tests.scenario.conftest import Listener, Stage
 from tests.waiting import until
 
-from loopwright import CancellationToken, StatefulAgentLoop, ToolContext, ToolFailure, tool
+from loopwright import AgentHooks, CancellationToken, HookPoint, StatefulAgentLoop, ToolContext, ToolFailure, tool
 from loopwright.model.agent_spec import AgentSpec
 from loopwright.model.errors import ConfigError
 from loopwright.model.records import ToolFinished, ToolStarted
@@ -79,12 +79,13 @@ async def test_the_limit_holds_for_all_sessions_of_a_loop_and_other_tools_pass(s
 
 async def test_a_call_that_waits_for_its_turn_has_not_started_and_is_stopped_at_once(stage: Stage) -> None:
     crowd, stop = Crowd(max_parallel=1, effect="once"), CancellationToken()
-    model = stage.model(many(1), many(1), "done", many(1), "done")
-    loop = stage.loop(llm=model, tools=[crowd.tool])
+    model, hooks, permitted = stage.model(many(1), many(1), "done", many(1), "done"), AgentHooks(), list[str]()
+    hooks.register(HookPoint.TOOL_BEFORE, lambda context: permitted.append(context.session_id))
+    loop = stage.loop(llm=model, tools=[crowd.tool], hooks=hooks)
     first = asyncio.ensure_future(loop.send("one"))
     await until(lambda: crowd.now == 1)
     second = asyncio.ensure_future(loop.send("two", stop=stop))
-    await until(lambda: len(model.requests) == 2)
+    await until(lambda: len(permitted) == 2)
     stop.cancel("enough")
     stopped = await second
     assert stopped.status == "cancelled"

@@ -84,7 +84,7 @@ async def test_fifty_sessions_are_not_delayed_by_one_with_a_slow_tool(stage: Sta
     @tool(effect="pure")
     def slow() -> str:
         """Slow."""
-        blocked.wait(20)
+        blocked.wait(60)
         return "slow"
 
     @tool(effect="pure")

@@ -21,7 +21,9 @@ from .asking import ask
 
 VARIABLE = "LOOPWRIGHT_TEST_SERVERS"
 """Set for the whole run: the keeper's socket, and the address of each server that somebody else runs."""
-ASK_S = 55.0
+ASK_S = 100.0
+_VERSIONS: dict[str, int] = {}
+"""Address of a PostgreSQL server → its version, as a number; asked once a process."""
 
 
 class NotOursError(Exception):
@@ -76,8 +78,7 @@ class ServerHandle:
         self.pid: int | None = None
         self._key = key
         self._dsn = dsn
-        self._ours = ours
-        self._version = 0
+        self.is_ours = ours
 
     def dsn(self, database: str) -> str:
         """The address of a database on it."""
@@ -90,7 +91,7 @@ class ServerHandle:
         try:
             yield dsn
         finally:
-            if self.pid is not None or not self._ours:
+            if self.pid is not None or not self.is_ours:
                 force = " WITH (FORCE)" if self.kind == "postgres" else ""
                 self._administer(f"DROP DATABASE {dsn.rpartition('/')[2]}{force}")
 
@@ -124,15 +125,15 @@ class ServerHandle:
         """How a new database is made: from 15 on PostgreSQL would write it whole into its log, which takes it longer."""
         if self.kind != "postgres":
             return ""
-        if not self._version:
-            self._version = int(self._administer("SHOW server_version_num")[0][0])
-        return " TEMPLATE template0" + (" STRATEGY FILE_COPY" if self._version >= 150_000 else "")
+        if self._dsn not in _VERSIONS:
+            _VERSIONS[self._dsn] = int(self._administer("SHOW server_version_num")[0][0])
+        return " TEMPLATE template0" + (" STRATEGY FILE_COPY" if _VERSIONS[self._dsn] >= 150_000 else "")
 
     def _administer(self, statement: str) -> list[tuple[Any, ...]]:
         return _blocking(ask(self.dsn("postgres" if self.kind == "postgres" else ""), statement))
 
     def _tell(self, wish: str, **more: object) -> None:
-        if not self._ours:
+        if not self.is_ours:
             raise NotOursError(f"{self.kind} was given by address")
         answer = _ask(wish=wish, key=self._key, kind=self.kind, **more)
         self.pid, self._dsn = answer["pid"], answer["dsn"]

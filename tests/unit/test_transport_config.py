@@ -189,7 +189,7 @@ def test_reading_settings_loads_no_http_client() -> None:
         "import sys; import loopwright.transports as t; t.create_llm_service('echo:');"
         " t.LLMProviderConfig(model='m', api_key='k'); print(any(m.startswith('httpx2') for m in sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "False"
 
 

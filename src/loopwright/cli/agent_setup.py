@@ -6,17 +6,20 @@ Read next: `store_place.py`, `session_drive.py`.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
 
 from ..config import AgentLoopConfig
+from ..context.permission_file import PERMISSION_FILE, PermissionFile, load_permissions
 from ..loop import StatefulAgentLoop
+from ..model.control_records import PermissionMode
 from ..model.errors import ConfigError
 from ..model.records import SessionCreated
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
@@ -53,6 +56,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     sandbox: str = AUTO
     mcp: bool = False
     mcp_config: str | None = None
+    mode: str | None = None
     max_rounds: int | None = None
     stream: bool = True
     system: str | None = None
@@ -77,6 +81,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
             given += ["--mcp-config", self.mcp_config]
         elif self.mcp:
             given.append("--mcp")
+        if self.mode is not None:
+            given += ["--mode", self.mode]
         return tuple(given)
 
 
@@ -133,7 +139,8 @@ async def opened_agent(
     """
     if session_id is None:  # before anything is made
         model_config(settings, env)
-        _metadata(settings, {}, env)
+        _permissions(settings, _metadata(settings, {}, env)["workspace"])
+        mcp_setup.check(settings, _metadata(settings, {}, env)["workspace"], env)
     else:
         check_there(settings.db)
     store = made_store(settings.db)
@@ -144,6 +151,7 @@ async def opened_agent(
             settings = msgspec.structs.replace(settings, model=begun_with.get("model"))
         config = model_config(settings, env)
         metadata = {**_metadata(settings, begun_with, env), "model": f"{config.provider}:{config.model}"}
+        permissions = _permissions(settings, metadata["workspace"])
         tools = create_default_tool_registry(
             metadata["preset"],  # type: ignore[arg-type]
             workspace=metadata["workspace"],
@@ -155,7 +163,13 @@ async def opened_agent(
         service = create_llm_service_from_config(config)
         try:
             async with mcp_setup.offered(settings, metadata["workspace"], env, tools):
-                loop = StatefulAgentLoop(llm=service, store=store, tools=tools, config=_loop_config(settings, config))
+                loop = StatefulAgentLoop(
+                    llm=service,
+                    store=store,
+                    tools=tools,
+                    config=_loop_config(settings, config),
+                    permissions=permissions,
+                )
                 try:
                     yield Agent(loop, config, named, {"cli": metadata})
                 finally:
@@ -194,6 +208,16 @@ def _metadata(settings: AgentSettings, begun_with: Mapping[str, str], env: Mappi
         "preset": preset,
         "workspace": str(_workspace(settings.workspace or begun_with.get("workspace"), env)),
     }
+
+
+def _permissions(settings: AgentSettings, workspace: str) -> PermissionFile | None:
+    """What calls may do, from the project's file and `--mode`; None where there is neither. Raises: `ConfigError`."""
+    path = Path(workspace) / PERMISSION_FILE
+    is_there = os.path.lexists(path)
+    if not is_there and settings.mode is None:
+        return None
+    mode = cast("PermissionMode | None", settings.mode)  # a word that is none is told like one in the file
+    return load_permissions(path, mode=mode, workspace=workspace, may_be_missing=not is_there)
 
 
 def _workspace(given: str | None, env: Mapping[str, str]) -> Path:

@@ -22,9 +22,9 @@ from ..model.errors import LoopwrightError, RetryLaterError, StoreError
 from ..model.records import Interaction
 from ..ports.cancellation import CancellationToken
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
-from .asking import ask_on_terminal
 from .exit_codes import words_of
 from .journal_lines import counted, one_line, printable, tokens_text
+from .keyboard_questions import ask_on_terminal
 from .options import (
     AgentName,
     AllowBash,
@@ -33,6 +33,7 @@ from .options import (
     MaxRounds,
     Mcp,
     McpConfig,
+    Mode,
     Model,
     Preset,
     Sandbox,
@@ -64,6 +65,7 @@ def chat(
     sandbox: Sandbox = AUTO,
     mcp: Mcp = False,
     mcp_config: McpConfig = None,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     system: System = None,
     agent: AgentName = DEFAULT_AGENT,
@@ -79,6 +81,7 @@ def chat(
         sandbox=sandbox,
         mcp=mcp,
         mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         max_rounds=max_rounds,
         system=system,
         agent=agent,

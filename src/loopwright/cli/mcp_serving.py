@@ -277,6 +277,7 @@ async def _over_http(server: Server[Any], host: str, port: int) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
+            listener.listen()  # whoever reads the address below may come at once
         except OSError as error:
             raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
         shown = f"[{host}]" if ":" in host else host

@@ -54,6 +54,13 @@ def chosen_file(choice: McpChoice, workspace: str) -> Path | None:
     return found
 
 
+def check(choice: McpChoice, workspace: str, env: Mapping[str, str]) -> None:
+    """Reads the file and starts nothing. Raises: `ConfigError` with all that is wrong with it."""
+    path = chosen_file(choice, workspace)
+    if path is not None:
+        mcp_file.read_mcp_file(path, env=env)
+
+
 @asynccontextmanager
 async def offered(choice: McpChoice, workspace: str, env: Mapping[str, str], tools: ToolShelf) -> AsyncGenerator[None]:
     """The servers run while the block does, their tools are in `tools`; without a choice nothing is loaded or started."""

@@ -41,6 +41,13 @@ Mcp = Annotated[
 McpConfig = Annotated[
     Path | None, typer.Option("--mcp-config", metavar="FILE", help="The same with the servers of this file.")
 ]
+
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        "--mode", metavar="plan|default|trusted", help="What calls may do; plan changes nothing, trusted asks nothing."
+    ),
+]
 MaxRounds = Annotated[
     int | None, typer.Option("--max-rounds", metavar="N", min=1, help="Model calls per send; default 24.")
 ]

@@ -19,8 +19,8 @@ from ..model.errors import ConfigError, LoopwrightError
 from ..ports.cancellation import CancellationToken
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
 from .answer_fields import answer_from_text
-from .asking import ask_on_terminal
 from .exit_codes import ExitCode, code_of_error, code_of_outcome, words_of
+from .keyboard_questions import ask_on_terminal
 from .options import (
     AgentName,
     AllowBash,
@@ -31,6 +31,7 @@ from .options import (
     MaxRounds,
     Mcp,
     McpConfig,
+    Mode,
     Model,
     NoStream,
     Preset,
@@ -86,6 +87,7 @@ def run(
     sandbox: Sandbox = AUTO,
     mcp: Mcp = False,
     mcp_config: McpConfig = None,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     no_stream: NoStream = False,
     as_json: AsJson = False,
@@ -119,6 +121,7 @@ def run(
         sandbox=sandbox,
         mcp=mcp,
         mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         max_rounds=max_rounds,
         stream=not no_stream,
         system=None if system is None else text_of_argument(system),

@@ -26,7 +26,20 @@ from ..model.errors import ConfigError, LoopwrightError
 from ..ports.ambient import breathe
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, begun_with_of, opened_agent
 from .exit_codes import ExitCode
-from .options import AgentName, AllowBash, BaseUrl, MaxRounds, Mcp, McpConfig, Model, Preset, Sandbox, System, Workspace
+from .options import (
+    AgentName,
+    AllowBash,
+    BaseUrl,
+    MaxRounds,
+    Mcp,
+    McpConfig,
+    Mode,
+    Model,
+    Preset,
+    Sandbox,
+    System,
+    Workspace,
+)
 from .shell_setup import AUTO
 from .standard_streams import text_of_argument
 from .store_place import DB_VARIABLE, DEFAULT_DB
@@ -80,6 +93,7 @@ def worker(
     sandbox: Sandbox = AUTO,
     mcp: Mcp = False,
     mcp_config: McpConfig = None,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     system: System = None,
     agent: AgentName = DEFAULT_AGENT,
@@ -98,6 +112,7 @@ def worker(
         sandbox=sandbox,
         mcp=mcp,
         mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         max_rounds=max_rounds,
         system=None if system is None else text_of_argument(system),
         agent=agent,

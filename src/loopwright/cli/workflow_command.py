@@ -38,6 +38,7 @@ from .options import (
     MaxRounds,
     Mcp,
     McpConfig,
+    Mode,
     Model,
     Preset,
     Sandbox,
@@ -107,6 +108,7 @@ def run(
     sandbox: Sandbox = AUTO,
     mcp: Mcp = False,
     mcp_config: McpConfig = None,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     agent_module: AgentModule = None,
     agent: AgentName = DEFAULT_AGENT,
@@ -128,6 +130,7 @@ def run(
         sandbox=sandbox,
         mcp=mcp,
         mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         max_rounds=max_rounds,
         agent=agent,
     )
@@ -164,6 +167,7 @@ def resume(
     sandbox: Sandbox = AUTO,
     mcp: Mcp = False,
     mcp_config: McpConfig = None,
+    mode: Mode = None,
     agent_module: AgentModule = None,
     agent: AgentName = DEFAULT_AGENT,
     as_json: AsJson = False,
@@ -184,6 +188,7 @@ def resume(
         sandbox=sandbox,
         mcp=mcp,
         mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         agent=agent,
     )
     order = DriveOrder(as_json=as_json, answer=None if answer is None else text_of_argument(answer), question=question)

@@ -362,8 +362,10 @@ class McpConnection:
 
     async def _until_it_ends(self, session: McpSession) -> None:
         """Until its streams end, the server forgot us, or we are told to stop."""
-        waits = [asyncio.ensure_future(event.wait()) for event in (session.over, self._lost, self._stop)]
-        listening = asyncio.ensure_future(session.watch(self._changed))
+        waits: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(event.wait()) for event in (session.over, self._lost, self._stop)
+        ]
+        listening: asyncio.Future[None] = asyncio.ensure_future(session.watch(self._changed))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

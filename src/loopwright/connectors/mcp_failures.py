@@ -6,7 +6,7 @@ Read next: `mcp_connection.py`.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from .mcp_sdk import MCPError, ValidationError, anyio, httpx2, types
 
@@ -45,7 +45,7 @@ def verdict(error: BaseException) -> Literal["lost", "session", "answer"]:
 def words(error: BaseException) -> str:
     """What went wrong, in one short line."""
     while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if isinstance(error, MCPError):
         said = f"{error.message} (error {error.code})"
     elif isinstance(error, ValidationError):

@@ -7,7 +7,7 @@ Read next: `mcp_servers.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from ..core.fencing import from_outside, inside
 from ..model.call_errors import ToolFailure
@@ -134,8 +134,7 @@ class _Prompts:
         lines: list[str] = []
         for one in await server.list_prompts():
             given = ", ".join(
-                f"{argument.get('name')}{'' if argument.get('required') else '?'}"
-                for argument in one.get("arguments") or []
+                f"{each.get('name')}{'' if each.get('required') else '?'}" for each in _entries(one.get("arguments"))
             )
             lines.append(_line(f"{one.get('name')}({given})", one.get("title"), one.get("description")))
         return lines
@@ -163,6 +162,10 @@ def _named(servers: Mapping[str, Library], name: str | None) -> tuple[str, Libra
     if name is None or name not in servers:
         raise ToolFailure(f"name one of the servers: {', '.join(sorted(servers))}")
     return name, servers[name]
+
+
+def _entries(value: Any) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", value) if isinstance(value, list) else []
 
 
 def _line(first: object, name: object, description: object) -> str:

@@ -110,7 +110,7 @@ class CommandLine(Struct, frozen=True):
 
 def read_command_line(text: str) -> CommandLine:
     """The simple commands of a command line. Never raises; cost: linear in its length, of which `MAX_CHARS` are read."""
-    reader = _Reader(text[:MAX_CHARS])
+    reader = _LineReader(text[:MAX_CHARS])
     if len(text) > MAX_CHARS:
         reader.doubt("it is too long to be read")
     reader.run()
@@ -162,7 +162,7 @@ def may_become_another(words: tuple[str, ...]) -> bool:
     return any(char in words[0] for char in "*?[$")
 
 
-class _Reader:
+class _LineReader:
     """One pass over the text."""
 
     def __init__(self, text: str) -> None:

@@ -32,6 +32,8 @@ class ControlFacts(Struct):
 
     mode: PermissionMode | None = None
     """None: the loop's."""
+    widened: bool = False
+    """The mode holds where the loop's own is narrower."""
     grants: tuple[PermissionGranted, ...] = ()
     """Standing answers, oldest first."""
     revealed: tuple[str, ...] = ()
@@ -108,7 +110,8 @@ def _granted(state: State, record: PermissionGranted, at: float) -> None:
 
 
 def _mode_set(state: State, record: PermissionModeSet, at: float) -> None:
-    of(state).mode = record.mode
+    facts = of(state)
+    facts.mode, facts.widened = record.mode, record.widened
 
 
 def _revealed(state: State, record: ToolsRevealed, at: float) -> None:

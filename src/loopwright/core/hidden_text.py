@@ -63,8 +63,9 @@ def _instead(found: re.Match[str], text: str) -> str:
     said = _said(run)
     if said and before == _FLAG and run.endswith("\U000e007f") and len(said) <= 6:
         return run
-    kept = _joins(run, before, after)
-    return kept if not said else f"{kept}[hidden text: {said[:_SHOWN]}{'…' if len(said) > _SHOWN else ''}]"
+    if not said:
+        return _joins(run, before, after)
+    return f"[hidden text: {said[:_SHOWN]}{'…' if len(said) > _SHOWN else ''}]"
 
 
 def _said(run: str) -> str:

@@ -60,7 +60,7 @@ class JudgedCall(Struct, frozen=True):
     places: Places = Places()
 
 
-class Verdict(Struct, frozen=True):
+class Ruling(Struct, frozen=True):
     """What becomes of a call."""
 
     decision: Decision
@@ -96,9 +96,7 @@ def call_of(
     )
 
 
-def judge(
-    policy: PermissionPolicy, mode: PermissionMode, grants: Sequence[PermissionRule], call: JudgedCall
-) -> Verdict:
+def judge(policy: PermissionPolicy, mode: PermissionMode, grants: Sequence[PermissionRule], call: JudgedCall) -> Ruling:
     """The verdict about a call. `mode`: the session's; `grants`: its standing answers beside those of the policy."""
     unclear: list[PermissionRule] = []
     for rule in policy.rules:
@@ -111,17 +109,21 @@ def judge(
             policy, call, "", "this session only plans: nothing that changes the world may run", planning=True
         )
     answers = (*policy.granted, *grants)
-    verdict = Verdict("allow")
+    verdict = Ruling("allow")
+    asked: list[tuple[Thing | None, str]] = []
     for thing in call.things or (None,):
-        verdict = _stricter(verdict, _about(policy, answers, call, thing))
+        said = _about(policy, answers, call, thing)
+        verdict = _stricter(verdict, said)
+        if said.decision == "ask":
+            asked.append((thing, said.rule))
     if verdict.decision == "ask" and mode == "trusted" and not unclear:
-        return Verdict("allow", verdict.rule, "the session is trusted")
+        return Ruling("allow", verdict.rule, "the session is trusted")
     if verdict.decision == "allow" and unclear:
-        verdict = Verdict("ask", str(unclear[0]), _doubt(call, unclear[0]))
+        verdict = Ruling("ask", str(unclear[0]), _doubt(call, unclear[0]))
     if verdict.decision == "deny":
         return _denied(policy, call, verdict.rule, verdict.why)
     if verdict.decision == "ask" and not unclear:
-        return Verdict("ask", verdict.rule, verdict.why, suggested=suggestion(call, verdict.rule))
+        return Ruling("ask", verdict.rule, verdict.why, suggested=_suggestion(call, asked))
     return verdict
 
 
@@ -136,12 +138,17 @@ def allowed_patterns(policy: PermissionPolicy, tool: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))[:_MAX_NAMED]
 
 
-def suggestion(call: JudgedCall, asked_by: str) -> PermissionRule | None:
-    """The rule under which calls like this one would not be asked about again; None when no pattern says it safely."""
-    if call.doubts:
+def _suggestion(call: JudgedCall, asked: Sequence[tuple[Thing | None, str]]) -> PermissionRule | None:
+    """The rule under which calls like this one would not be asked about again; None when no pattern says it safely.
+
+    It answers one rule: what several ask about is answered each time.
+    """
+    if call.doubts or len({rule for _, rule in asked}) != 1:
         return None
     given: dict[str, list[str]] = {}
-    for thing in call.things:
+    for thing, _ in asked:
+        if thing is None:
+            continue
         pattern = _pattern_for(thing)
         if pattern is None:
             return None
@@ -149,45 +156,45 @@ def suggestion(call: JudgedCall, asked_by: str) -> PermissionRule | None:
             given[thing.kind].append(pattern)
     try:
         named: dict[str, Any] = {kind: tuple(patterns) for kind, patterns in given.items()}
-        return PermissionRule(decision="allow", tool=call.tool, instead_of=asked_by, **named)
+        return PermissionRule(decision="allow", tool=call.tool, instead_of=asked[0][1], **named)
     except ConfigError:
         return None  # a name holds what no pattern can say
 
 
 def _about(
     policy: PermissionPolicy, answers: Iterable[PermissionRule], call: JudgedCall, thing: Thing | None
-) -> Verdict:
+) -> Ruling:
     """What is said about one thing of the call, or about the call where it names none."""
     asked, why = "", "no rule allows it"
     for rule in policy.rules:
         if rule.decision == "allow" and _allows(rule, call, thing):
-            return Verdict("allow", str(rule), rule.reason)
+            return Ruling("allow", str(rule), rule.reason)
         if rule.decision == "ask" and (hit := _asks(rule, call, thing)) is not False:
             asked, why = str(rule), (rule.reason or "a rule asks a person first") if hit else _doubt(call, rule)
             break
     else:
         if call.harmless or policy.otherwise == "allow":
-            return Verdict("allow")
+            return Ruling("allow")
         if policy.otherwise == "deny":
-            return Verdict("deny", "", why)
+            return Ruling("deny", "", why)
     for rule in answers:
         if rule.instead_of == asked and _allows(rule, call, thing):
-            return Verdict("allow", str(rule), "a person allowed it")
-    return Verdict("ask", asked, why)
+            return Ruling("allow", str(rule), "a person allowed it")
+    return Ruling("ask", asked, why)
 
 
 _ORDER: Final[tuple[Decision, ...]] = ("allow", "ask", "deny")
 
 
-def _stricter(one: Verdict, other: Verdict) -> Verdict:
+def _stricter(one: Ruling, other: Ruling) -> Ruling:
     if _ORDER.index(one.decision) != _ORDER.index(other.decision):
         return max(one, other, key=lambda verdict: _ORDER.index(verdict.decision))
     rules = dict.fromkeys(rule for rule in (*one.rule.split("; "), other.rule) if rule)
-    return Verdict(one.decision, "; ".join(rules) if one.decision == "allow" else one.rule, one.why or other.why)
+    return Ruling(one.decision, "; ".join(rules) if one.decision == "allow" else one.rule, one.why or other.why)
 
 
-def _denied(policy: PermissionPolicy, call: JudgedCall, rule: str, why: str, *, planning: bool = False) -> Verdict:
-    return Verdict("deny", rule, why, () if planning else allowed_patterns(policy, call.tool))
+def _denied(policy: PermissionPolicy, call: JudgedCall, rule: str, why: str, *, planning: bool = False) -> Ruling:
+    return Ruling("deny", rule, why, () if planning else allowed_patterns(policy, call.tool))
 
 
 def _doubt(call: JudgedCall, rule: PermissionRule) -> str:

@@ -229,7 +229,8 @@ def _forms_of(value: str) -> Iterator[tuple[str, int, int]]:
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             core = encode(b"\0" * shift + data).decode()[lead : bits // 6]
             if len(core) >= _SHORTEST_CORE:
-                yield core, lead, 3
+                # The characters at both ends hold bits of the value and of its neighbours.
+                yield core, min(lead, 1), min(bits % 6, 1)
 
 
 def _lower_escapes(text: str) -> str:

@@ -6,7 +6,7 @@ Read next: `admission.py`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core import control_state, questions
@@ -32,8 +32,9 @@ from .turn import Begun, Turn, check_tools
 
 if TYPE_CHECKING:
     from ..ports import hook
-    from . import result_hooks
+    from . import approving, result_hooks
 else:
+    approving = Late("loopwright.engine.approving")
     hook = Late("loopwright.ports.hook")
     result_hooks = Late("loopwright.engine.result_hooks")
 
@@ -75,14 +76,18 @@ class Answers:
         call = self._asked(state, interaction_id)
         if call is None or call.question is None or not call.waits_for_person:
             raise await self._not_open(state.facts.session_id, interaction_id, state)
-        self._check(call.question, value)
+        granted: Sequence[Record] = ()
+        if call.question.kind == "approval" and not control_state.runs_again(call):
+            value, granted = await approving.read(turn, call, value, by)
+        else:
+            self._check(call.question, value)
         if (again := control_state.runs_again(call)) and (why := questions.size_problem(value)) is not None:
             raise InvalidMessageError(f"the answer to {interaction_id!r} is too large: {why}; the question stays open")
         again = again or call.question.kind == "approval"
         if runs:
             turn.check_tools(answered=frozenset() if again else frozenset([call.call.id]))
         data = await kept_data(self.kernel, state.facts.session_id, value)
-        records: list[Record] = [QuestionAnswered(interaction_id, data, by)]
+        records: list[Record] = [QuestionAnswered(interaction_id, data, by), *granted]
         if not again:
             records.append(await self._finished(state, call, "answered", as_content(value), value))
         await turn.journal.commit(records, sync=True, release=not runs)
@@ -204,8 +209,6 @@ class Answers:
     def _check(self, question: Interaction, value: Any) -> None:
         if (why := questions.answer_problem(question, value, self.kernel.limits.validate)) is not None:
             raise InvalidMessageError(f"the answer to {question.id!r} does not fit: {why}; the question stays open")
-        if question.kind == "approval" and question.options and value not in question.options:
-            raise InvalidMessageError(f"the answer to {question.id!r} must be one of {', '.join(question.options)}")
 
     def _open_call(self, session_id: str, state: State, call_id: str) -> OpenCall:
         """The call that the host may answer. Raises `ToolResultError`."""

@@ -39,6 +39,8 @@ async def begin(one: ToolRun) -> None:
     await run.assure_lease()
     run.emit(AgentEventType.TOOL_CALL_STARTED, one.call.call.id, name, one.arguments)
     context = HandlerContext(run, one.call, name, one.key, "idempotent")
+    if one.granted is not None:
+        context.agents.granted.append(one.granted)
     try:
         run.kernel.ambient.reach(f"tool.before:{name}")
         run_id = await context.agents.workflows.start(_spec(one), list(one.arguments.values()))

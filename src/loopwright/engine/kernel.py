@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..ports.fold import FoldStrategy
     from ..ports.hook import HookContext
     from ..ports.hook_points import HookPoint
+    from ..ports.permission_source import PermissionSource
     from ..ports.prices import Prices
     from ..ports.store_admin import SessionStore
     from ..ports.token_counter import TokenCounter
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 else:
     events = Late("loopwright.model.events")
     Admission = Executor = Turn = ContextParts = FoldStrategy = Learned = Any
-    ModelChain = Prices = TimerService = TokenCounter = ToolSlots = Any
+    ModelChain = PermissionSource = Prices = TimerService = TokenCounter = ToolSlots = Any
 
 
 class Kernel(Struct, kw_only=True):
@@ -63,6 +64,8 @@ class Kernel(Struct, kw_only=True):
     keeper: LeaseKeeper
     prices: Prices | None = None
     """What calls cost; None counts tokens alone."""
+    permissions: PermissionSource | None = None
+    """What calls may do; None: everything that hooks let pass."""
     deadlines: Deadlines = msgspec.field(default_factory=Deadlines)
     context: ContextParts | None = None
     """What the host gave for the model's context; None: every part as it is without being asked for."""

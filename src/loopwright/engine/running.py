@@ -21,7 +21,7 @@ from ..model.records import Record, SendStarted, ToolAbandoned, UserMessageAdded
 from ..model.specs import ToolSpec
 from ..ports.cancellation import CancellationToken
 from ..ports.store import InboxItem
-from ..ports.tool import ToolDefinition, ToolSource
+from ..ports.tool import TOOL_SEARCH, ToolDefinition, ToolSource
 from .journal import Journal
 from .kernel import Kernel
 
@@ -185,13 +185,17 @@ class RunContext:
 
 
 def specs_of(tools: ToolSource, allowed: Collection[str] | None, found: Sequence[str] = ()) -> tuple[ToolSpec, ...]:
-    """The definitions that a send shows: in the registry's order, and behind them deferred ones that were found."""
+    """The definitions that a send shows: in the registry's order, and behind them deferred ones that were found.
+
+    A send that cannot search is shown deferred ones like any other: nothing that it may use is out of its reach.
+    """
     names = [name for name in tools.names() if allowed is None or name in allowed]
     if not names:
         return ()
     usable = [tool for name in names if (tool := tools.get(name)) is not None]
-    listed = [tool.spec for tool in usable if not tool.deferred]
-    if found:
+    can_search = TOOL_SEARCH in names
+    listed = [tool.spec for tool in usable if not (tool.deferred and can_search)]
+    if found and can_search:
         deferred = {tool.name: tool for tool in usable if tool.deferred}
         listed += [deferred[name].spec for name in found if name in deferred]
     return tuple(listed)

@@ -46,10 +46,21 @@ from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
 
 if TYPE_CHECKING:
-    from ..core import unseen
-    from . import background_calls, call_waits, found_tools, session_lists, tool_attempts, tool_slots, uncertain
+    from ..core import approvals, unseen
+    from . import (
+        background_calls,
+        call_waits,
+        found_tools,
+        permits,
+        session_lists,
+        tool_attempts,
+        tool_slots,
+        uncertain,
+    )
     from .children import CallChildren
 else:
+    approvals = Late("loopwright.core.approvals")
+    permits = Late("loopwright.engine.permits")
     background_calls = Late("loopwright.engine.background_calls")
     call_waits = Late("loopwright.engine.call_waits")
     found_tools = Late("loopwright.engine.found_tools")
@@ -71,6 +82,10 @@ class ToolRun:
         self.key = idempotency_key(run.session_id, call.position, call.index, call.path)
         self.tool: ToolDefinition | None = None
         self.intent: ToolStarted | None = None
+        self.decided: list[Record] = []
+        """What permissions said, to be stored with what comes next of the call."""
+        self.granted: Record | None = None
+        """What a person allowed, for a session that does the work of the call."""
         self.began = 0.0
         self.broke = False
         """A hook asked to skip what has not started yet."""
@@ -103,12 +118,17 @@ class ToolRun:
             return await self.answer("invalid", prompt("cut_arguments"))
         except (ValueError, ToolNotFound) as error:
             return await self.answer("invalid", str(error))
+        permissions = self.run_context.kernel.permissions
         if self.tool.handler is None:
-            self.held = True
+            self.held = permissions is None or await permits.permitted(self, permissions)
             return None
+        if self.call.answered and (edited := approvals.edited(self.call)) is not None:
+            self.arguments = edited
         if (why := self._problem()) is not None:
             return await self.answer("invalid", why)
         if not await self._allowed():
+            return None
+        if permissions is not None and not await permits.permitted(self, permissions):
             return None
         tool = self.tool
         if tool.background and background_calls.goes_beside(self):
@@ -136,7 +156,7 @@ class ToolRun:
             tool_name=self.name,
             arguments=self.arguments,
             idempotency_key=self.key,
-            answer=call.answer,
+            answer=approvals.heard_by_hooks(call) if call.answered else None,
             answered=call.answered,
         )
         await run.kernel.hooked(HookPoint.TOOL_BEFORE, context)
@@ -146,7 +166,9 @@ class ToolRun:
             )
             return False
         if context.directive in (HookDirective.SKIP, HookDirective.BREAK):
-            await self.answer("refused", context.output or f"the call of {self.name} was not permitted")
+            said = approvals.message(call) if call.answered else ""
+            text = context.output or f"the call of {self.name} was not permitted"
+            await self.answer("refused", f"{text}: {said}" if said and said not in text else text)
             return False
         if not await self._approved(judged_here=True):
             return False
@@ -177,8 +199,9 @@ class ToolRun:
         assert tool is not None
         self.intent = ToolStarted(self.call.call.id, self.name, self.arguments, tool.effect, self.key)
         if tool.effect == "once":
-            await run.journal.alone([self.intent])
+            await run.journal.alone(self.riders())
             self.intent = None
+            self.decided = []
         await run.assure_lease()
         run.emit(AgentEventType.TOOL_CALL_STARTED, self.call.call.id, self.name, self.arguments)
         limit = self.limit_s or tool.timeout_s or run.kernel.config.tool_timeout_s
@@ -330,7 +353,7 @@ class ToolRun:
 
     def riders(self) -> list[Record]:
         """What goes into the commit of whatever is said next about the call."""
-        return [self.intent] if self.intent is not None else []
+        return self.decided if self.intent is None else [*self.decided, self.intent]
 
     async def answer(
         self,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .injection import InjectionMarking
     from .plain_checks import PatternBlock, SizeLimit
     from .redaction import SecretRedaction
-    from .verdicts import Checked, Guardrail, Stage, Verdict, allow, annotate, block, rewrite, rewrite_value
+    from .verdicts import Checked, Guardrail, GuardrailVerdict, Stage, allow, annotate, block, rewrite, rewrite_value
 
 _HOME = {
     "Checked": ".verdicts",
@@ -27,7 +27,7 @@ _HOME = {
     "SecretRedaction": ".redaction",
     "SizeLimit": ".plain_checks",
     "Stage": ".verdicts",
-    "Verdict": ".verdicts",
+    "GuardrailVerdict": ".verdicts",
     "allow": ".verdicts",
     "annotate": ".verdicts",
     "block": ".verdicts",
@@ -40,13 +40,13 @@ __all__ = [
     "Checked",
     "Guardrail",
     "GuardrailBlockedError",
+    "GuardrailVerdict",
     "Guardrails",
     "InjectionMarking",
     "PatternBlock",
     "SecretRedaction",
     "SizeLimit",
     "Stage",
-    "Verdict",
     "allow",
     "annotate",
     "block",

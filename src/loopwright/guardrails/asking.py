@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ..model.errors import CancellationRequested
 from ..model.messages import Content, FilePart, ImagePart, TextPart
-from .verdicts import Checked, Guardrail, Stage, Verdict
+from .verdicts import Checked, Guardrail, GuardrailVerdict, Stage
 
 _IN_THREAD = 100_000
 """Characters from which on a plain check runs in a thread: the event loop has other sessions to serve."""
@@ -73,7 +73,7 @@ class GuardrailChain:
             except CancellationRequested:
                 raise
             except Exception as error:  # noqa: BLE001 - the hook boundary: what could not be checked does not pass
-                verdict = Verdict("block", f"the check failed ({type(error).__name__})")
+                verdict = GuardrailVerdict("block", f"the check failed ({type(error).__name__})")
             if verdict is None or verdict.action == "allow":
                 continue
             decisions.append(
@@ -105,18 +105,18 @@ class GuardrailChain:
         return Asked(content if same else tuple(parts), tuple(notes))
 
 
-async def _verdict(guardrail: Guardrail, checked: Checked) -> Verdict | None:
+async def _verdict(guardrail: Guardrail, checked: Checked) -> GuardrailVerdict | None:
     if len(checked.text) > _IN_THREAD and not inspect.iscoroutinefunction(guardrail.check):
         said = await asyncio.to_thread(guardrail.check, checked)
     else:
         said = guardrail.check(checked)
     verdict = await said if inspect.isawaitable(said) else said
-    if verdict is not None and not isinstance(verdict, Verdict):
-        raise TypeError(f"check() must return a Verdict or None, not {type(verdict).__name__}")
+    if verdict is not None and not isinstance(verdict, GuardrailVerdict):
+        raise TypeError(f"check() must return a GuardrailVerdict or None, not {type(verdict).__name__}")
     return verdict
 
 
-def _rewritten(checked: Checked, verdict: Verdict) -> Checked:
+def _rewritten(checked: Checked, verdict: GuardrailVerdict) -> Checked:
     if not checked.structured:
         if verdict.text is None:
             raise ValueError("a text was rewritten to a value")

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from ..core.fencing import UNTRUSTED, from_outside, inside
 from ..core.hidden_text import has_hidden_characters, shown
-from .verdicts import Checked, Stage, Verdict, annotate, block, rewrite
+from .verdicts import Checked, GuardrailVerdict, Stage, annotate, block, rewrite
 
 _GAP = r"[\W_]{1,10}"
 _WORDS = r"(?:\w{1,20}[\W_]{1,5}){0,6}?"
@@ -63,7 +63,7 @@ class InjectionMarking:
         self._tools = frozenset(tools)
         self._blocks = blocks
 
-    def check(self, checked: Checked) -> Verdict | None:
+    def check(self, checked: Checked) -> GuardrailVerdict | None:
         """Frames, notes or blocks a text; data is for programs and passes, names and addresses of files too."""
         if checked.structured or checked.place not in ("text", "file"):
             return None
@@ -106,7 +106,7 @@ def orders_in(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _noted(text: str, orders: tuple[str, ...]) -> Verdict | None:
+def _noted(text: str, orders: tuple[str, ...]) -> GuardrailVerdict | None:
     hidden = has_hidden_characters(text)
     if not orders and not hidden:
         return None

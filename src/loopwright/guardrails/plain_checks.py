@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.errors import ConfigError
-from .verdicts import Checked, Stage, Verdict, block, rewrite
+from .verdicts import Checked, GuardrailVerdict, Stage, block, rewrite
 
 
 class SizeLimit:
@@ -45,7 +45,7 @@ class SizeLimit:
             raise ConfigError(wrong)
         self.stages = frozenset(self._limits)
 
-    def check(self, checked: Checked) -> Verdict | None:
+    def check(self, checked: Checked) -> GuardrailVerdict | None:
         """Blocks or cuts what is too long."""
         limit = self._limits.get(checked.stage)
         size = len(checked.text)
@@ -87,7 +87,7 @@ class PatternBlock:
         self.stages = frozenset(Stage(stage) for stage in stages)
         self._reason = reason
 
-    def check(self, checked: Checked) -> Verdict | None:
+    def check(self, checked: Checked) -> GuardrailVerdict | None:
         """Blocks a text with a match."""
         texts = _texts_in(checked.value) if checked.structured else [checked.text]
         if any(pattern.search(text) for text in texts for pattern in self._patterns):

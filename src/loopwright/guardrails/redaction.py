@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from ..core.secret_forms import SHORTEST, SecretFinder, rewritten
 from ..core.secret_patterns import is_secret
 from ..core.secret_spans import is_secret_name, is_secret_value
-from .verdicts import ALL_STAGES, Checked, Stage, Verdict, block, rewrite, rewrite_value
+from .verdicts import ALL_STAGES, Checked, GuardrailVerdict, Stage, block, rewrite, rewrite_value
 
 
 class SecretRedaction:
@@ -64,7 +64,7 @@ class SecretRedaction:
         }
         return cls({**known, **(values or {})})
 
-    def check(self, checked: Checked) -> Verdict | None:
+    def check(self, checked: Checked) -> GuardrailVerdict | None:
         """Rewrites a text with secrets; see the class for arguments."""
         if checked.stage is Stage.ARGUMENTS:
             return self._of_call(checked)
@@ -75,7 +75,7 @@ class SecretRedaction:
         text, found = self.finder.redacted(checked.text)
         return rewrite(text, _told(found)) if found else None
 
-    def _of_call(self, checked: Checked) -> Verdict | None:
+    def _of_call(self, checked: Checked) -> GuardrailVerdict | None:
         if self._arguments == "allow":
             return None
         verdict = self._of_value(checked.value)
@@ -91,7 +91,7 @@ class SecretRedaction:
             )
         return None
 
-    def _of_value(self, value: Any) -> Verdict | None:
+    def _of_value(self, value: Any) -> GuardrailVerdict | None:
         found: dict[str, None] = {}
 
         def text_of(text: str, key: str) -> str:

@@ -53,7 +53,7 @@ class Checked(Struct, frozen=True, kw_only=True):
 Action: TypeAlias = Literal["allow", "block", "rewrite", "annotate"]
 
 
-class Verdict(Struct, frozen=True):
+class GuardrailVerdict(Struct, frozen=True):
     """What is to happen with what was checked; make one with `allow`, `block`, `rewrite` or `annotate`."""
 
     action: Action
@@ -65,32 +65,32 @@ class Verdict(Struct, frozen=True):
     """The new value of `rewrite` for a structured one, where `text` is None."""
 
 
-_ALLOW = Verdict("allow")
+_ALLOW = GuardrailVerdict("allow")
 
 
-def allow() -> Verdict:
+def allow() -> GuardrailVerdict:
     """Let it through as it is; None means the same."""
     return _ALLOW
 
 
-def block(reason: str) -> Verdict:
+def block(reason: str) -> GuardrailVerdict:
     """Do not let it through; what that means is said at each stage in docs/guardrails.md."""
-    return Verdict("block", reason)
+    return GuardrailVerdict("block", reason)
 
 
-def rewrite(text: str, reason: str = "") -> Verdict:
+def rewrite(text: str, reason: str = "") -> GuardrailVerdict:
     """Go on with this text. Of arguments and data: with the JSON value that it is; anything else blocks."""
-    return Verdict("rewrite", reason, text=text)
+    return GuardrailVerdict("rewrite", reason, text=text)
 
 
-def rewrite_value(value: Any, reason: str = "") -> Verdict:
+def rewrite_value(value: Any, reason: str = "") -> GuardrailVerdict:
     """Go on with this value in place of arguments or data."""
-    return Verdict("rewrite", reason, value=value)
+    return GuardrailVerdict("rewrite", reason, value=value)
 
 
-def annotate(note: str) -> Verdict:
+def annotate(note: str) -> GuardrailVerdict:
     """Let it through with a note that the model sees."""
-    return Verdict("annotate", note)
+    return GuardrailVerdict("annotate", note)
 
 
 class Guardrail(Protocol):
@@ -111,6 +111,6 @@ class Guardrail(Protocol):
         """Where it is asked."""
         ...
 
-    def check(self, checked: Checked) -> Verdict | Awaitable[Verdict | None] | None:
+    def check(self, checked: Checked) -> GuardrailVerdict | Awaitable[GuardrailVerdict | None] | None:
         """What is to happen; None allows."""
         ...

@@ -54,6 +54,8 @@ class PermissionModeSet(
     """From here on the session's calls are judged in this mode."""
 
     mode: PermissionMode
+    widened: bool = False
+    """The host said that it holds where the loop's own mode is narrower."""
     by: str = ""
 
 

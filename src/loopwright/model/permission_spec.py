@@ -8,7 +8,7 @@ Read next: `../core/permissions.py`, `docs/permissions.md`.
 # Annotations are values here, not text: msgspec would compile each of them when it makes a decoder.
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
@@ -63,8 +63,10 @@ class PermissionRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         for name in _LISTS:
             given = getattr(self, name)
-            one = (given,) if isinstance(given, str) else given
-            msgspec.structs.force_setattr(self, name, tuple(one) if isinstance(one, list | tuple) else one)
+            if isinstance(given, str):
+                msgspec.structs.force_setattr(self, name, (given,))
+            elif isinstance(given, list):
+                msgspec.structs.force_setattr(self, name, tuple(cast("list[object]", given)))
         problems = rule_problems(msgspec.structs.asdict(self))
         if problems:
             raise ConfigError([f"permission rule: {where}: {what}" for where, what in problems])
@@ -86,7 +88,7 @@ def rule_problems(given: Mapping[str, Any]) -> list[tuple[str, str]]:
     if decision not in DECISIONS:
         problems.append(("decision", f"must be one of {', '.join(DECISIONS)}, not {_shown(decision)}"))
     for name in _LISTS:
-        problems += [(name, what) for what in _pattern_problems(name, given.get(name, ()))]
+        problems += [(name, what) for what in _pattern_problems(name, given.get(name, "*" if name == "tool" else ()))]
     for name in ("reason", "instead_of"):
         text = given.get(name, "")
         if not isinstance(text, str) or len(text) > (MAX_REASON_CHARS if name == "reason" else 10_000):
@@ -160,8 +162,8 @@ class PermissionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         problems: list[str] = []
         for name in ("rules", "granted"):
             given = getattr(self, name)
-            if isinstance(given, Iterable):
-                msgspec.structs.force_setattr(self, name, tuple(given))
+            if isinstance(given, list):
+                msgspec.structs.force_setattr(self, name, tuple(cast("list[object]", given)))
             if not all(isinstance(one, PermissionRule) for one in getattr(self, name)):
                 problems.append(f"{name} must be PermissionRule values")
             elif len(getattr(self, name)) > MAX_RULES:
@@ -193,8 +195,11 @@ class ApprovalAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 def narrowest(*modes: PermissionMode | None) -> PermissionMode:
     """The narrowest of these modes; None stands for no bound."""
-    given = [mode for mode in modes if mode is not None]
-    return min(given, key=MODES.index, default="trusted")
+    narrow: PermissionMode = "trusted"
+    for mode in modes:
+        if mode is not None and MODES.index(mode) < MODES.index(narrow):
+            narrow = mode
+    return narrow
 
 
 def as_rule(stored: Mapping[str, Any]) -> PermissionRule:
@@ -203,6 +208,9 @@ def as_rule(stored: Mapping[str, Any]) -> PermissionRule:
 
 
 def as_stored(rule: PermissionRule) -> dict[str, Any]:
-    """The rule as the JSON object that a record holds."""
+    """The rule as the JSON object that a record holds, the very same as what is read from it."""
     stored: dict[str, Any] = msgspec.to_builtins(rule)
+    for name in _LISTS:
+        if name in stored:
+            stored[name] = list(stored[name])
     return stored

@@ -7,7 +7,7 @@ Read next: `tools/decorator.py`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypedDict
 
 from msgspec import Struct, field
 
@@ -298,6 +298,10 @@ class ToolSource(Protocol):
     def problems(self, name: str, arguments: Mapping[str, Any]) -> str | None:
         """Why `arguments` do not fit the tool's schema, naming the path; None when they do."""
         ...
+
+
+TOOL_SEARCH: Final = "tool_search"
+"""The tool that finds deferred ones; where a send does not have it, they are listed like any other."""
 
 
 class NoTools:

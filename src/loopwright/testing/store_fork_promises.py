@@ -43,7 +43,7 @@ async def holding(store: SessionStore, session_id: str = "s") -> str:
     return artifact_id
 
 
-class ForkReadingPromises:
+class ForkReadingPromises(StoreMaker):
     """A fork has the base's records and then its own; the base does not notice."""
 
     fork_chain: ClassVar[int]

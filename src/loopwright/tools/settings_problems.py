@@ -7,7 +7,7 @@ Read next: `decorator.py`, `registry.py`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..ports.tool import ToolDefinition
 
@@ -47,11 +47,16 @@ def _retry_problems(tool: ToolDefinition, retry: ToolRetry) -> list[str]:
     pause: Any = retry.backoff_s
     if isinstance(pause, bool) or not isinstance(pause, int | float) or not 0 <= pause < math.inf:
         problems.append(f"retry.backoff_s must be 0 or more seconds, not {pause!r}")
-    on: Any = retry.on
-    kinds = isinstance(on, tuple) and all(isinstance(one, type) and issubclass(one, BaseException) for one in on)  # pyright: ignore[reportUnknownVariableType]
-    if not kinds and not callable(on):
-        problems.append(f"retry.on must be a tuple of exception classes or a function of the error, not {on!r}")
+    if not _is_choice(retry.on):
+        problems.append(f"retry.on must be a tuple of exception classes or a function of the error, not {retry.on!r}")
     return problems
+
+
+def _is_choice(on: object) -> bool:
+    if not isinstance(on, tuple):
+        return callable(on)
+    kinds = cast("tuple[object, ...]", on)
+    return all(isinstance(one, type) and issubclass(one, BaseException) for one in kinds)
 
 
 def _is_count(value: Any, least: int) -> bool:

@@ -7,18 +7,16 @@ Read next: `../core/tool_ranking.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from msgspec import Meta
 from msgspec.structs import replace
 
-from ..ports.tool import ToolDefinition, ToolSource
+from ..ports.tool import TOOL_SEARCH, ToolDefinition, ToolSource
 from ..ports.tools_sought import ToolsSought
 from .decorator import tool
 from .descriptions import description_of
 from .registry import ToolRegistry
-
-TOOL_SEARCH: Final = "tool_search"
 
 
 def tool_search_tool() -> ToolDefinition:

@@ -221,7 +221,7 @@ def test_processes_that_start_at_once_migrate_once(old: Path) -> None:
         for policy in (AUTO, AUTO, MIGRATE, MIGRATE)
     ]
     for process in started:
-        _, said = process.communicate(timeout=50)
+        _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said.decode()
     assert versions(old) == [*SO_FAR, NEXT, LAST]
     assert rows(old, "SELECT version FROM lw_schema WHERE cleaned_at IS NULL") == [(1,)]

@@ -352,7 +352,7 @@ async def test_without_keys_a_session_says_that_it_is_encrypted() -> None:
 
 
 def _run(program: str) -> str:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     return done.stdout.strip()
 
 

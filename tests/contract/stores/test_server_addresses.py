@@ -27,8 +27,8 @@ from loopwright.stores.dsn import open_store
 from loopwright.stores.server_address import server_address
 
 SECRET = "hunter2"
-BOUND_S = 8.0
-"""One limit of a connection and a little: nothing that answers may hold a call for longer where nobody waits for it."""
+BOUND_S = 20.0
+"""One limit of a connection and what a slow machine adds: nothing that answers may hold a call for longer where nobody waits for it."""
 
 MALFORMED = [
     "{}://u:hunter2/rest@host/db",

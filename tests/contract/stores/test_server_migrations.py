@@ -204,7 +204,7 @@ def started_at_once(dsn: str) -> None:
         for policy in (AUTO, AUTO, MIGRATE, MIGRATE)
     ]
     for process in started:
-        _, said = process.communicate(timeout=50)
+        _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said.decode()
 
 

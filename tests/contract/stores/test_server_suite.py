@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+import functools
+import itertools
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from hypothesis import settings
 from tests.servers import client
+from tests.servers.one_database import emptied
 
 from loopwright import open_store
 from loopwright.ports.store_admin import SessionStore
@@ -19,14 +22,25 @@ from loopwright.testing.store_suite import ForkingStoreSuite, WholeStoreSuite
 pytestmark = pytest.mark.server
 
 
+RUNS = itertools.count(1)
+
+
+@functools.cache
+def one_database(kind: str) -> Callable[[int], str]:
+    """An empty database for each number, which is the same one."""
+    return emptied(client.shared(kind).new_database())
+
+
 class ServerSuite(WholeStoreSuite):
-    """One empty database a test."""
+    """An empty database for each test; on a server of our own they share one, so that its tables are made once."""
 
     kind: ClassVar[str]
 
     @contextmanager
     def place(self) -> Generator[Path, None, None]:
-        with client.shared(self.kind).database() as dsn:
+        with ExitStack() as stack:
+            server = client.shared(self.kind)
+            dsn = one_database(self.kind)(next(RUNS)) if server.is_ours else stack.enter_context(server.database())
             yield Path(dsn.replace("/", "|"))
 
     def make_store(self, place: Path) -> SessionStore:

@@ -57,7 +57,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=120,
         check=False,
     )
 

@@ -84,7 +84,7 @@ class CommandLine:
             done = ended("loopwright", *words, cwd=self.folder, env=self.environment(), stdin=stdin)
         else:
             done = subprocess.run(
-                [*command, *words], cwd=self.folder, env=self.environment(), input=stdin, capture_output=True, text=True, timeout=50, check=False
+                [*command, *words], cwd=self.folder, env=self.environment(), input=stdin, capture_output=True, text=True, timeout=120, check=False
             )  # fmt: skip
         assert "Traceback" not in done.stderr, done.stderr
         return Ended(done.returncode, done.stdout, done.stderr)
@@ -133,7 +133,7 @@ class Terminal:
 
     def until(self, words: str, *, times: int = 1) -> None:
         """Waits until something was drawn so many times."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while self.text.count(words) < times:
             alive = time.monotonic() < deadline and self._read()
             assert alive, f"{words!r} was not drawn: {self.text[-2000:]}"
@@ -145,7 +145,7 @@ class Terminal:
         return self._process.wait()
 
     def _read(self) -> bool:
-        if not select.select([self._fd], [], [], 30)[0]:
+        if not select.select([self._fd], [], [], 60)[0]:
             return False
         try:
             data = os.read(self._fd, 65536)
@@ -157,7 +157,7 @@ class Terminal:
 
 def until_exists(path: Path) -> None:
     """Waits for a file."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} was not made"
         select.select([], [], [], 0.01)

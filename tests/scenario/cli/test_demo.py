@@ -29,7 +29,7 @@ def test_the_demonstration_kills_a_process_goes_on_and_comes_out_right(tmp_path:
         env={**env, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path), "HTTP_PROXY": "http://127.0.0.1:9"},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
@@ -61,7 +61,7 @@ def test_the_verdict_notices_what_went_wrong(tmp_path: Path) -> None:
         killed = read_journal(tmp_path)
         second = Worker(tmp_path, choice, resume=True)
         later = tuple(second.events())
-        code = second.process.wait(20)
+        code = second.process.wait(60)
     evidence = Evidence(
         rows=tuple(read_journal(tmp_path)),
         killed_at=len(killed),

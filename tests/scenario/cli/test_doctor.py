@@ -90,7 +90,7 @@ def test_what_waits_or_was_interrupted_or_is_unknown_is_listed_with_what_to_do(l
     asking = session_of(loopwright("run", "ask"))
     process = running(loopwright)
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     done = loopwright("doctor")
     assert done.code == 0
     assert f"loopwright sessions resume {asking} --answer TEXT" in done.out

@@ -61,7 +61,7 @@ def killed(loopwright: CommandLine) -> str:
     """A session whose command was killed in the middle of a tool."""
     process = running(loopwright)
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     head = loopwright("sessions", "list", "--json").json[0]
     assert head["state"] == "interrupted"
     return str(head["session_id"])
@@ -72,7 +72,7 @@ def hosted(without_model: CommandLine) -> CommandLine:
     """A folder with a host's own agent and a session of it that waits."""
     program = without_model.folder / "agents.py"
     program.write_text(AGENTS)
-    subprocess.run([sys.executable, program], cwd=without_model.folder, check=True, timeout=50)
+    subprocess.run([sys.executable, program], cwd=without_model.folder, check=True, timeout=120)
     return without_model
 
 
@@ -110,7 +110,7 @@ def test_sigterm_ends_a_worker_that_waits_for_work(loopwright: CommandLine) -> N
     assert process.stderr is not None
     assert "serving agent 'cli'" in process.stderr.readline()
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "")
     assert "0 taken" in err
 
@@ -121,7 +121,7 @@ def test_a_hosts_own_agent_is_served_and_left_when_its_tool_does_not_end(hosted:
     process = hosted.start(*worker, "--drain-timeout", "0.1")
     until_exists(hosted.folder / "started")
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert [line.split()[:2] for line in out.splitlines()] == [["taken", "s1"], ["left", "s1"]]
     assert "a tool does not stop" in err
@@ -134,7 +134,7 @@ def test_a_second_signal_does_not_wait_for_what_runs(hosted: CommandLine) -> Non
     until_exists(hosted.folder / "started")
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=60)
     assert (process.returncode, out.splitlines()[-1].split()[:2]) == (0, ["left", "s1"])
 
 

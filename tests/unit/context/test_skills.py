@@ -279,7 +279,7 @@ def test_without_its_driver_the_library_names_the_extra_and_agents_files_still_w
         "try:\n    from loopwright.context import SkillLibrary\nexcept ConfigError as error:\n    print(error)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=50, check=True
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.startswith("()\nskills need pyyaml; pip install 'loopwright[skills]'")
 

@@ -11,7 +11,7 @@ from tests.fuzzing import examples
 
 from loopwright.core.command_line import read_command_line
 from loopwright.core.name_patterns import Places
-from loopwright.core.permissions import Verdict, call_of, judge
+from loopwright.core.permissions import Ruling, call_of, judge
 from loopwright.model.control_records import PermissionMode
 from loopwright.model.errors import ConfigError
 from loopwright.model.permission_spec import PermissionPolicy, PermissionRule, as_rule, as_stored, narrowest
@@ -50,7 +50,7 @@ def verdict(
     places: Places = HERE,
     policy: dict[str, Any] | None = None,
     **arguments: Any,
-) -> Verdict:
+) -> Ruling:
     return judge(PermissionPolicy(rules=tuple(rules), **(policy or {})), mode, grants, call_of(tool, arguments, places))
 
 
@@ -348,6 +348,13 @@ def test_a_standing_answer_answers_the_rule_that_asked_and_no_other() -> None:
     )
     assert decision([push], BASH, policy={"granted": grants}, command="git push x") == "allow"
     assert decision([], BASH, grants=grants, command="git push x") == "ask"
+
+
+def test_a_standing_answer_is_about_what_was_asked_alone_and_about_one_rule() -> None:
+    push = ask("bash", command="git push *")
+    asked = verdict([*GIT, push], BASH, command="git status; git push")
+    assert asked.suggested == allow("bash", command="git push *", instead_of=str(push))
+    assert verdict([push], BASH, command="git push; deploy").suggested is None
 
 
 # --- values that cannot be --------------------------------------------------------------------------------------------

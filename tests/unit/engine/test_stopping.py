@@ -151,7 +151,7 @@ async def test_threads_nobody_waits_for_are_counted_in_a_warning_until_they_end(
         def work() -> None:
             among.append(threading.current_thread())
             began.set()
-            release.wait(20)
+            release.wait(60)
 
         waiting = asyncio.create_task(in_thread(work))
         await until(began.is_set)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import pytest
 from hypothesis import example, given, settings
@@ -22,6 +23,10 @@ BITS = st.sampled_from(
     ]
 )  # fmt: skip
 TEXTS = st.lists(BITS | st.text(max_size=4), max_size=14).map("".join)
+# Format characters of Arabic, Syriac, Kaithi and hieroglyphs that have a picture.
+MARKS_THAT_SHOW = "".join(
+    map(chr, [*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD, *range(0x13430, 0x13440)])
+)
 TAG = re.compile(rf"[<\uff1c\ufe64][\s/]*(?:{'|'.join(FRAMES)})\b", re.IGNORECASE)
 
 
@@ -48,7 +53,9 @@ def test_nothing_in_a_framed_result_ends_its_frame_or_begins_another(text: str, 
     assert rest.endswith("\n</untrusted>")
     inner = rest[: -len("</untrusted>")]
     assert TAG.search(inner) is None
-    seen = "".join([c for c in inner if c.isprintable() or c.isspace()])
+    seen = "".join(
+        [c for c in inner if c.isspace() or unicodedata.category(c) not in ("Cc", "Cf") or c in MARKS_THAT_SHOW]
+    )
     assert TAG.search(seen) is None, "also for a reader who passes over what does not show"
     again = InjectionMarking().check(result(framed, source))
     if not orders_in(inner):

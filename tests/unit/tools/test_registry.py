@@ -168,4 +168,4 @@ assert "loopwright.tools.process" not in sys.modules, "the built-in tools are lo
 assert registry.problems("f", {"a": "x"})
 assert "jsonschema_rs" in sys.modules
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=50, env={"PYTHONPATH": ":".join(sys.path)})
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, env={"PYTHONPATH": ":".join(sys.path)})

@@ -1,4 +1,4 @@
-"""One database for all runs of a crash matrix: emptied before each, so that its tables are made once.
+"""One database for many runs, of a crash matrix or of tests: emptied before each, so that its tables are made once.
 
 Owns: emptying. Must not know: what the tables hold, except that `lw_schema` says which version they have.
 """
@@ -24,7 +24,6 @@ def emptied(dsn: str) -> Callable[[int], str]:
     def address(run: int) -> str:
         if not deletes and run > 1:
             names = [name for (name,) in asyncio.run(ask(dsn, TABLES + home)) if name != "lw_schema"]
-            assert "lw_sessions" in names
             deletes.extend(f"DELETE FROM {name}" for name in names)
         if deletes:
             asyncio.run(ask(dsn, *deletes))
