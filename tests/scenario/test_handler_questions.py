@@ -152,6 +152,7 @@ async def test_an_elicitation_may_be_declined_and_its_content_is_checked(stage: 
         ("yes", "action"),
         ({"action": "maybe"}, r"\$\.action"),
         ({"action": "accept", "content": {"seats": "two"}}, r"\$\.content\.seats"),
+        ({"action": "accept"}, "seats"),
         ({"action": "decline", "content": {"seats": 2}}, r"\$\.content"),
     ):
         with pytest.raises(InvalidMessageError, match=path):

@@ -1,7 +1,7 @@
 """What a typed text means as an answer: to a question, or to one field of a form.
 
 Owns: the fields of a schema, text to value. Must not know: terminals, sessions.
-Read next: `asking.py`.
+Read next: `keyboard_questions.py`.
 """
 
 from __future__ import annotations

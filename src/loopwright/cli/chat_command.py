@@ -22,9 +22,9 @@ from ..model.errors import LoopwrightError, RetryLaterError, StoreError
 from ..model.records import Interaction
 from ..ports.cancellation import CancellationToken
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
-from .asking import ask_on_terminal
 from .exit_codes import words_of
 from .journal_lines import counted, one_line, printable, tokens_text
+from .keyboard_questions import ask_on_terminal
 from .options import (
     AgentName,
     AllowBash,

@@ -1,7 +1,7 @@
 """`loopwright inbox`: what waits for a person, in all sessions of a store, and the answers.
 
 Owns: which question was meant, what the options mean as an answer, who goes on after it. Must not know: how questions look
-(`asking.py`), how a run is shown. Read next: `asking.py`, `run_command.py`.
+(`keyboard_questions.py`), how a run is shown. Read next: `asking.py`, `run_command.py`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError, LoopwrightError
 from .agent_setup import DEFAULT_AGENT, AgentSettings, NoModel, opened_agent
 from .answer_fields import answer_from_fields, answer_from_text, fields_of
-from .asking import APPROVAL, ask_on_terminal, field_lines, question_lines, suggested
 from .exit_codes import ExitCode, code_of_outcome
 from .inbox_table import print_questions, short_ids
 from .journal_lines import counted, one_line, printable
+from .keyboard_questions import APPROVAL, ask_on_terminal, field_lines, question_lines, suggested
 from .live_screen import terminal_console
 from .options import AgentName, AllowBash, AsJson, BaseUrl, Db, MaxRounds, Model, NoStream, Preset, Workspace
 from .plain_command import PlainCommand

@@ -19,8 +19,8 @@ from ..model.errors import ConfigError, LoopwrightError
 from ..ports.cancellation import CancellationToken
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
 from .answer_fields import answer_from_text
-from .asking import ask_on_terminal
 from .exit_codes import ExitCode, code_of_error, code_of_outcome, words_of
+from .keyboard_questions import ask_on_terminal
 from .options import (
     AgentName,
     AllowBash,

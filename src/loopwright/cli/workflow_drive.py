@@ -29,9 +29,9 @@ from ..workflow import RunMarks
 from ..workflow.picture import clean
 from .agent_setup import AgentSettings, NoModel, opened_agent
 from .answer_fields import answer_from_text
-from .asking import ask_on_terminal
 from .exit_codes import ExitCode, code_of_outcome
 from .journal_lines import tokens_text
+from .keyboard_questions import ask_on_terminal
 from .screen import question_text
 from .session_drive import ANSWERED_BY, STOP_SIGNALS, write_json
 from .store_place import db_option, opened_store, option_of_store

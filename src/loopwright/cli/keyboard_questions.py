@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
+from ..model.errors import ConfigError
+from ..model.permission_spec import as_rule
 from ..model.records import Interaction
 from .answer_fields import Field, answer_from_text, choices_of, fields_of, fitting, value_of
 from .journal_lines import one_line, printable
@@ -82,7 +84,7 @@ def call_lines(question: Interaction, width: int) -> list[str]:
             lines.append(head.rstrip())
             lines += [wrapped for line in shown for wrapped in _wrapped(line, width, "        ", "        ")]
     if (rule := suggested(question)) is not None:
-        lines += _wrapped(f"“always” would allow: {one_line(rule, 300)}", width, "    ", "    ")
+        lines += _wrapped(f"“always” would mean: {one_line(rule, 300)}", width, "    ", "    ")
     return lines
 
 
@@ -91,7 +93,10 @@ def suggested(question: Interaction) -> str | None:
     rule: Any = question.metadata.get("suggested")
     if rule is None:
         return None
-    return rule if isinstance(rule, str) else json.dumps(rule, ensure_ascii=False)
+    try:
+        return str(as_rule(rule))
+    except (ConfigError, TypeError):  # of another version, or of a hook of the host's
+        return rule if isinstance(rule, str) else json.dumps(rule, ensure_ascii=False)
 
 
 def field_lines(field: Field, width: int) -> list[str]:
