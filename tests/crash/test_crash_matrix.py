@@ -49,7 +49,7 @@ SHARED = {
 """What each server sees without `./dev crash`: together they see every point. Where a point is, the engine decides; that
 it is the same place on every store, SQLite and memory show with all agents each time."""
 IS_FULL = bool(os.environ.get("LOOPWRIGHT_FULL"))
-"""`./dev crash`: servers too see all agents stopped at every point, each time that it is reached."""
+"""`./dev crash`: all agents are stopped each time that a point is reached, on servers too; without it SQLite sees that."""
 LEFT_OUT = frozenset[str]() if os.environ.get("LOOPWRIGHT_LONG") else LONGEST
 ON_SERVERS = [(kind, name) for kind in SHARED for name in NAMES if name not in LEFT_OUT]
 
@@ -73,7 +73,8 @@ def test_a_process_stopped_at_any_point_is_continued_by_the_same_send_on_sqlite(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_process_stopped_at_any_point_is_continued_by_recover_in_memory(name: str) -> None:
-    assert len(stopped_everywhere(name, "memory:recovered-{scenario}-{run}", recover=True).rows) >= 10
+    report = stopped_everywhere(name, "memory:recovered-{scenario}-{run}", recover=True, names_only=not IS_FULL)
+    assert len(report.rows) >= 9
 
 
 # What is right there depends on both stops: whether the reply was durable before its follow-up was taken.
@@ -82,7 +83,8 @@ DEPENDS = "follow-up-during-the-last-reply"
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != DEPENDS])
 def test_a_process_stopped_while_it_recovers_is_continued_by_a_third(name: str) -> None:
-    assert len(stopped_everywhere(name, "memory:twice-{scenario}-{run}", twice=True).rows) >= 10
+    report = stopped_everywhere(name, "memory:twice-{scenario}-{run}", twice=True, names_only=not IS_FULL)
+    assert len(report.rows) >= 9
 
 
 @pytest.mark.server

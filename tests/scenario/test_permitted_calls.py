@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 from tests.scenario.conftest import Stage
 from tests.scenario.crew import SPECS, cast, children_of, spawn
+from tests.waiting import next_turn
 
 from loopwright import (
     AgentHooks,
@@ -469,3 +470,23 @@ async def test_a_refused_call_of_a_session_that_is_resumed_is_judged_by_the_rule
     later = doing.on(stage, "well", permissions=strict)
     assert (await later.resume(session)).ok
     assert doing.done == []
+
+
+async def test_a_background_tool_is_asked_about_once_and_then_done_beside(stage: Stage) -> None:
+    done: list[str] = []
+
+    @tool(effect="once", background=True)
+    async def build(what: str) -> str:
+        """Build."""
+        done.append(what)
+        return "built"
+
+    loop = stage.loop(calls(("build", {"what": "it"})), "begun", "heard", tools=[build], permissions=PermissionPolicy())
+    waiting = await loop.send("go")
+    assert (waiting.status, done) == ("waiting_for_input", [])
+    await loop.submit_input(waiting.session_id, waiting.pending_interactions[0].id, "approve")
+    for _ in range(2000):
+        if done and len(await loop.get_messages(waiting.session_id)) >= 6:
+            break
+        await next_turn(0.002)
+    assert done == ["it"]

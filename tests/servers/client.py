@@ -51,7 +51,7 @@ def _ask(**request: Any) -> dict[str, Any]:
     return answer
 
 
-def _blocking(work: Coroutine[Any, Any, list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+def blocking(work: Coroutine[Any, Any, list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
     """Runs a coroutine to its end, also where an event loop is running already."""
     failed: list[BaseException] = []
     found: list[tuple[Any, ...]] = []
@@ -130,7 +130,7 @@ class ServerHandle:
         return " TEMPLATE template0" + (" STRATEGY FILE_COPY" if _VERSIONS[self._dsn] >= 150_000 else "")
 
     def _administer(self, statement: str) -> list[tuple[Any, ...]]:
-        return _blocking(ask(self.dsn("postgres" if self.kind == "postgres" else ""), statement))
+        return blocking(ask(self.dsn("postgres" if self.kind == "postgres" else ""), statement))
 
     def _tell(self, wish: str, **more: object) -> None:
         if not self.is_ours:

@@ -5,10 +5,10 @@ Owns: emptying. Must not know: what the tables hold, except that `lw_schema` say
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from tests.servers.asking import ask
+from tests.servers.client import blocking
 
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'lw!_%' ESCAPE '!' AND table_schema = "
 
@@ -23,10 +23,10 @@ def emptied(dsn: str) -> Callable[[int], str]:
 
     def address(run: int) -> str:
         if not deletes and run > 1:
-            names = [name for (name,) in asyncio.run(ask(dsn, TABLES + home)) if name != "lw_schema"]
+            names = [name for (name,) in blocking(ask(dsn, TABLES + home)) if name != "lw_schema"]
             deletes.extend(f"DELETE FROM {name}" for name in names)
         if deletes:
-            asyncio.run(ask(dsn, *deletes))
+            blocking(ask(dsn, *deletes))
         return dsn
 
     return address

@@ -230,8 +230,8 @@ def _form(question: Interaction, text: str) -> Any:
 def _elicited(question: Interaction, text: str) -> Any:
     if text.lower() in ("decline", "cancel"):
         return {"action": text.lower()}
-    if question.schema is None:
-        return {"action": "accept"} if YES_OR_NO.get(text.lower()) else {"action": "decline"}
+    if not fields_of(question.schema) and not text.startswith("{"):
+        return {"action": "accept" if value_of(Field(name="", kind="boolean"), text) else "decline"}
     content = _form(question, text)
     if isinstance(content, dict) and "action" in content:
         return cast("dict[str, Any]", content)

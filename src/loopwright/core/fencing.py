@@ -44,6 +44,7 @@ _DROPPED = re.compile(f"[{_UNSEEN}]+")
 _BRACKETS = "<\uff1c\ufe64"
 _TAG = re.compile(rf"[{_BRACKETS}]([\s/\\\uff0f{_UNSEEN}]*)([\w{_UNSEEN}]+)")
 _NAMES = frozenset(FRAMES)
+_LONGEST = max(map(len, FRAMES))
 _IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 
 
@@ -56,10 +57,15 @@ def inside(text: str) -> str:
 
 
 def _harmless(found: re.Match[str]) -> str:
-    name = found[2]
-    if not (name.isascii() and name.isidentifier()):
-        name = unicodedata.normalize("NFKC", _DROPPED.sub("", name))
-    return f"&lt;{found[1]}{found[2]}" if name.casefold() in _NAMES else found[0]
+    # One reader passes over what does not show, another one takes it for the end of the name.
+    name = ""
+    for piece in _DROPPED.split(found[2]):
+        name += piece
+        if len(name) > _LONGEST:
+            break
+        if unicodedata.normalize("NFKC", name).casefold() in _NAMES:
+            return f"&lt;{found[1]}{found[2]}"
+    return found[0]
 
 
 def framed(tag: str, text: str, label: int | None = None) -> str:

@@ -36,7 +36,7 @@ _MARKS: Final = (
 )
 # No encodings of pages: some of them take time that grows with the square of the length.
 _NOT_OF_PAGES: Final = frozenset(
-    ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7", "mbcs")
+    ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7", "mbcs")
 )
 # What the WHATWG standard reads under these names.
 _READ_AS: Final = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030"}
@@ -121,6 +121,6 @@ def _codec(name: str) -> str | None:
         "".encode(found.name)  # refuses codecs that are not for text
     except (LookupError, ValueError, TypeError):
         return None
-    if found.name in _NOT_OF_PAGES:
+    if found.name.replace("_", "-") in _NOT_OF_PAGES:
         return None
     return _READ_AS.get(found.name, found.name)

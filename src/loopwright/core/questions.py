@@ -112,7 +112,8 @@ def _elicited_problem(question: Interaction, value: Any, validate: Validate) -> 
         return None if given.get("content") is None else "$.content: only accept has content"
     if question.schema is None:
         return None
-    why = validate(question.schema, given.get("content"))
+    content = given.get("content")
+    why = validate(question.schema, {} if content is None else content)
     return None if why is None else why.replace("$", "$.content", 1)
 
 

@@ -110,7 +110,7 @@ class FakeToolContext:
     """Everything a handler can ask of a `ToolContext`, with plain values.
 
     `outputs` are the stored outputs that `read_output` serves, by id; `notes`, `todo` and `timers` begin empty. `history` is
-    what can be recalled. `answers` are what a person says to `ask`, one after the other, and `asked` is what was asked.
+    what can be recalled. Set `answers` to what a person says to `ask`, one after the other; `asked` is what was asked.
     Cancel `cancellation` to stop the handler under test.
     """
 
@@ -123,7 +123,6 @@ class FakeToolContext:
         idempotency_key: str = "0" * 64,
         outputs: Mapping[str, str] | None = None,
         history: Sequence[HistoryPiece] = (),
-        answers: Sequence[Any] = (),
     ) -> None:
         self.session_id = session_id
         self.call_id = call_id
@@ -138,7 +137,7 @@ class FakeToolContext:
         self.history = FakeHistory(history)
         self.woken: Woken | None = None
         self.asked: list[InputNeeded] = []
-        self._answers = list(answers)
+        self.answers: list[Any] = []
         self.told: list[tuple[float, float | None, str]] = []
         """What was given to `progress`."""
         self._outputs = dict(outputs or {})
@@ -162,9 +161,9 @@ class FakeToolContext:
         """The next of `answers`, unchecked. Raises: `ToolFailure` when there are no more."""
         more = dict(metadata or {}) if source is None else {**(metadata or {}), "source": source}
         self.asked.append(InputNeeded(prompt, kind, tuple(options), schema, more))
-        if not self._answers:
-            raise ToolFailure(f"nobody answers {prompt!r}; give FakeToolContext(answers=[...])")
-        return self._answers.pop(0)
+        if not self.answers:
+            raise ToolFailure(f"nobody answers {prompt!r}; set `answers` of the FakeToolContext")
+        return self.answers.pop(0)
 
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
         """A part of an output given at construction. Raises: `ToolFailure` for an unknown id."""

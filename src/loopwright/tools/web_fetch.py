@@ -34,6 +34,8 @@ from .web_access import Elsewhere, Fetched, WebAccess, WebReach
 PAGE_CHARS = 20_000
 """Characters of a page that are shown at once when the model names no number."""
 MAX_SHOWN = 50_000
+MAX_AT_ONCE = 4
+"""Calls of one loop; each may have a process that reads its page."""
 KEPT_PAGES = 4
 """Pages that a session keeps as text, so that reading on needs no second fetch."""
 
@@ -68,6 +70,7 @@ def web_fetch_tool(access: WebAccess | None = None) -> ToolDefinition:
         output_limit=MAX_SHOWN + 5_000,
         subjects={"url": "url"},
         source="the web",
+        max_parallel=MAX_AT_ONCE,
     )
     async def web_fetch(
         url: Annotated[str, Meta(min_length=1, max_length=4_000)],

@@ -129,7 +129,7 @@ def places(value: Any, here: tuple[str | int, ...] = ()) -> list[tuple[str | int
 
 
 @pytest.mark.fuzz
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(value=JSON, indent=st.sampled_from([None, 0, 2]), data=st.data())
 def test_every_place_of_any_json_has_the_line_in_which_it_begins(value: Any, indent: int | None, data: Any) -> None:
     text = json.dumps(value, indent=indent)
@@ -158,7 +158,7 @@ SERVERS = st.dictionaries(
 
 
 @pytest.mark.fuzz
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(value=st.builds(lambda servers: {"mcpServers": servers}, SERVERS) | JSON)
 def test_whatever_a_file_says_it_is_read_or_refused_with_lines(value: Any) -> None:
     said: tuple[str, ...] = ()

@@ -48,7 +48,7 @@ def test_two_long_names_that_differ_at_their_ends_stay_two() -> None:
 
 
 @pytest.mark.fuzz
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(50))
 @given(prefix=st.text(max_size=80), name=st.text(min_size=1, max_size=100))
 def test_every_name_is_one_that_providers_take(prefix: str, name: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", tool_name(prefix, name))
@@ -165,7 +165,7 @@ BLOCK = st.fixed_dictionaries(
 
 
 @pytest.mark.fuzz
-@settings(max_examples=examples(80))
+@settings(max_examples=examples(40))
 @given(
     content=st.lists(BLOCK | JSON, max_size=MAX_BLOCKS + 3) | JSON,
     structured=JSON,

@@ -83,6 +83,13 @@ def test_text_without_a_name_is_utf8_or_western() -> None:
     assert text_of_page("naï".encode()[:-1], "", markup=False) == "na\ufffd"
 
 
+@pytest.mark.parametrize(
+    "charset", ["unicode_escape", "raw-unicode-escape", "idna", "punycode", "utf-7", "zip", "hex", "undefined"]
+)
+def test_an_encoding_that_no_page_has_is_not_used(charset: str) -> None:
+    assert text_of_page(rb"a\u0041+AEE-", charset, markup=False) == r"a\u0041+AEE-"
+
+
 @pytest.mark.fuzz
 @settings(max_examples=examples(150))
 @given(
