@@ -8,7 +8,7 @@ Read next: `permits.py`, `../core/approvals.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -46,8 +46,7 @@ async def read(turn: Turn, call: OpenCall, value: Any, by: str) -> tuple[Any, Se
     if answer is None:
         if question.options:
             raise _refused(question, f"must be one of {', '.join(question.options)}")
-        unread: Any = value
-        return unread, ()  # only the hook that asked understands it
+        return cast("Any", value), ()  # only the hook that asked understands it
     _check(question, answer)
     if answer.arguments is not None:
         await _check_arguments(turn, question, answer.arguments)
