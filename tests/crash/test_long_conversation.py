@@ -104,9 +104,10 @@ async def has_valid_windows(plan: Plan, sends: int, folder: Path) -> None:
     assert watch.problems + exam.problems == []
     assert (exam.usage.total_tokens, exam.usage.estimated) == (watch.paid, False)
     assert exam.folds > sends // 40
-    assert watch.notes > watch.requests * 0.95
-    quarters = [sum(watch.shown[send] for send in range(at, at + sends // 4)) for at in range(0, sends, sends // 4)]
-    assert max(quarters[1:]) < 1.2 * min(quarters[1:]), "what a send costs does not grow with their number"
+    assert watch.requests - watch.notes < SENDS // 10, "only the first ones have no note"
+    if sends == SENDS:  # what fewer cost depends on which they are
+        quarters = [sum(watch.shown[send] for send in range(at, at + sends // 4)) for at in range(0, sends, sends // 4)]
+        assert max(quarters[1:]) < 1.2 * min(quarters[1:]), "what a send costs does not grow with their number"
 
 
 def goes_on(watch: Watch, *, recover: bool) -> Callable[[StatefulAgentLoop], Awaitable[None]]:
