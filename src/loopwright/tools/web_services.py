@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 from urllib.parse import urlsplit
 
 import httpx2
@@ -111,7 +111,11 @@ def object_in(value: Any) -> dict[str, Any] | None:
 
 def list_in(value: Any) -> list[Any] | None:
     """A field that should be a list; None for anything else."""
-    return cast("list[Any]", value) if isinstance(value, list) else None
+    return value if _is_list(value) else None
+
+
+def _is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def text_in(value: Any) -> str:
