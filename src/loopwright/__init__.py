@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .config import AgentLoopConfig, LLMRetryPolicy, WorkerSettings
     from .context.agentic_fold import AgenticFold
+    from .context.permission_file import load_permissions
     from .context.projected import ProjectedRepresentation
     from .context.summary_fold import LLMSummaryFold
     from .context.verbatim import VerbatimRepresentation
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .model.event_types import AgentEventType
     from .model.events import AgentEvent
     from .model.messages import AssistantMessage, FilePart, ImagePart, Message, TextPart, ToolCall, UserMessage
+    from .model.permission_spec import ApprovalAnswer, PermissionPolicy, PermissionRule
     from .model.specs import StructuredOutputSpec
     from .model.usage import Usage
     from .ports.cancellation import CancellationToken
@@ -56,6 +58,7 @@ _HOME = {
     "AgentHooks": "engine.hooks",
     "AgentLoopConfig": "config",
     "AgenticFold": "context.agentic_fold",
+    "ApprovalAnswer": "model.permission_spec",
     "AssistantMessage": "model.messages",
     "CancellationRequested": "model.errors",
     "CancellationToken": "ports.cancellation",
@@ -76,6 +79,8 @@ _HOME = {
     "LLMTimeout": "model.errors",
     "LoopwrightError": "model.errors",
     "Message": "model.messages",
+    "PermissionPolicy": "model.permission_spec",
+    "PermissionRule": "model.permission_spec",
     "PriceTable": "transports.price_table",
     "ProjectedRepresentation": "context.projected",
     "SchemaPolicy": "ports.schema_policy",
@@ -101,6 +106,7 @@ _HOME = {
     "create_default_tool_registry": "tools.presets",
     "create_llm_service_from_config": "transports.service_factory",
     "create_llm_service_from_env": "transports.service_factory",
+    "load_permissions": "context.permission_file",
     "open_store": "stores.dsn",
     "run_sync": "loop",
     "tool": "tools.decorator",
@@ -116,6 +122,7 @@ __all__ = [
     "AgentHooks",
     "AgentLoopConfig",
     "AgenticFold",
+    "ApprovalAnswer",
     "AssistantMessage",
     "CancellationRequested",
     "CancellationToken",
@@ -136,6 +143,8 @@ __all__ = [
     "LLMTimeout",
     "LoopwrightError",
     "Message",
+    "PermissionPolicy",
+    "PermissionRule",
     "PriceTable",
     "ProjectedRepresentation",
     "SchemaPolicy",
@@ -161,6 +170,7 @@ __all__ = [
     "create_default_tool_registry",
     "create_llm_service_from_config",
     "create_llm_service_from_env",
+    "load_permissions",
     "open_store",
     "run_sync",
     "tool",

@@ -45,6 +45,9 @@ class AgentLoopConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """List names and descriptions of the tools in the instructions, too; their definitions hold them already."""
     tool_catalog_header: str | None = None
     """What stands above that list; None takes the library's words."""
+    defer_tools_beyond: int | None = None
+    """List so many tools, in their order, and let the model find the others by `tool_search`; None lists all that are not
+    declared deferred. Tools that touch nothing but the session are listed in any case."""
     model: str | None = None
     """Overrides the service's model."""
     max_rounds: int = 24
@@ -217,9 +220,12 @@ _POSITIVE_OR_NONE = (
     "session_cost_budget_usd",
 )
 
+_COUNT_OR_NONE = ("defer_tools_beyond",)
+
 _RANGES: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (_POSITIVE, "positive", lambda value: value > 0),
     (_NOT_NEGATIVE, "0 or more", lambda value: value >= 0),
+    (_COUNT_OR_NONE, "0 or more, or None", lambda value: value is None or value >= 0),
     (_POSITIVE_OR_NONE, "positive or None", lambda value: value is None or value > 0),
 )
 

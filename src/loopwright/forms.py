@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 from msgspec.structs import replace
 
@@ -27,27 +27,35 @@ if TYPE_CHECKING:
     from .engine import model_chain
     from .engine.context_parts import ContextParts
     from .engine.model_chain import ModelChain
-    from .model import context_records
+    from .model import context_records, permission_spec
+    from .model.permission_spec import PermissionPolicy
+    from .ports import permission_source
     from .ports.executor import Executor
     from .ports.fold import FoldStrategy
     from .ports.llm import LLMService
     from .ports.memory import MemoryProvider
+    from .ports.permission_source import PermissionSource
     from .ports.representation import Representation
     from .ports.store_admin import SessionStore
     from .stores import dsn
-    from .tools import recall, registry, signature, validation
+    from .tools import recall, registry, signature, tool_search, validation
     from .transports import published_prices, service_factory
 else:
     dsn = Late("loopwright.stores.dsn")
     context_records = Late("loopwright.model.context_records")
+    permission_spec = Late("loopwright.model.permission_spec")
+    permission_source = Late("loopwright.ports.permission_source")
     parts = Late("loopwright.engine.context_parts")
     model_chain = Late("loopwright.engine.model_chain")
     recall = Late("loopwright.tools.recall")
     registry = Late("loopwright.tools.registry")
     signature = Late("loopwright.tools.signature")
+    tool_search = Late("loopwright.tools.tool_search")
     validation = Late("loopwright.tools.validation")
     published_prices = Late("loopwright.transports.published_prices")
     service_factory = Late("loopwright.transports.service_factory")
+
+Permissions: TypeAlias = "PermissionPolicy | PermissionSource"
 
 OutputSchema = StructuredOutputSpec | dict[str, Any] | type
 
@@ -57,17 +65,26 @@ def _is_registry(tools: object) -> TypeGuard[ToolSource]:
     return hasattr(tools, "problems") and hasattr(tools, "get")
 
 
-def source_of_tools(tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]]) -> ToolSource:
-    """What the host's tools are found in. Raises `ConfigError`."""
+def source_of_tools(
+    tools: ToolSource | Iterable[ToolDefinition | Callable[..., Any]], beyond: int | None = None
+) -> ToolSource:
+    """What the host's tools are found in; those `beyond` a number only by a search. Raises `ConfigError`."""
     if _is_registry(tools):
-        return tools
+        return _searchable(tools, beyond)
     if isinstance(tools, str):
         raise ConfigError(
             f"tools must be functions, definitions or a registry, not the text {tools!r};"
             " presets come from create_default_tool_registry()"
         )
     given = _each(tools)
-    return registry.ToolRegistry.of(*given) if given else NoTools()
+    return _searchable(registry.ToolRegistry.of(*given), beyond) if given else NoTools()
+
+
+def _searchable(tools: ToolSource, beyond: int | None) -> ToolSource:
+    """The same tools, with `tool_search` where some are kept back."""
+    if beyond is None and not any((one := tools.get(name)) is not None and one.deferred for name in tools.names()):
+        return tools
+    return tool_search.SearchableTools(tools, beyond)
 
 
 def recalling(tools: ToolSource, config: AgentLoopConfig, shown_as: Representation | None) -> ToolSource:
@@ -87,6 +104,16 @@ def source_of_prices(prices: Prices | str | None, config: AgentLoopConfig) -> Pr
     if (problem := lacking("prices", prices)) is not None:
         raise ConfigError(problem)
     return cast("Prices", prices)
+
+
+def source_of_permissions(given: Permissions) -> PermissionSource:
+    """What says what calls may do. Raises `ConfigError`."""
+    if isinstance(given, permission_spec.PermissionPolicy):
+        return permission_source.FixedPermissions(given)
+    if not all(hasattr(given, part) for part in ("keeps", "policy", "remember")):
+        raise ConfigError(f"permissions must be a PermissionPolicy or a PermissionSource, not {type(given).__name__}")
+    given.policy()  # rules that cannot be read are found out before anything runs
+    return given
 
 
 def _each(tools: Any) -> list[Any]:
@@ -116,7 +143,7 @@ def names_of_tools(tools: Sequence[str] | ToolSource | None, known: ToolSource) 
 
 def replacing_source(tools: Sequence[str] | ToolSource | None) -> ToolSource | None:
     """What replaces the tools of a send; None when nothing does."""
-    return tools if _is_registry(tools) else None
+    return _searchable(tools, None) if _is_registry(tools) else None
 
 
 def output_spec(schema: OutputSchema | None) -> StructuredOutputSpec | None:

@@ -15,7 +15,7 @@ from .config import AgentLoopConfig, WorkerSettings, has_cost_budget
 from .core.decide import FoldPolicy, Limits
 from .engine.actor import ACTORS
 from .engine.admission import Admission
-from .engine.arguments import check_limits, usable_id, user_message
+from .engine.arguments import check_limits, check_model, usable_id, user_message
 from .engine.bus import AgentEventBus
 from .engine.draining import InFlight
 from .engine.hooks import AgentHooks
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .engine.answers import Answers
     from .engine.recovery import Recovered
     from .engine.worker import SessionNews, WorkDone
-    from .forms import OutputSchema
+    from .forms import OutputSchema, Permissions
     from .model.events import AgentEvent
     from .ports.executor import Executor
     from .ports.fold import FoldStrategy
@@ -107,6 +107,7 @@ class StatefulAgentLoop(SessionAccess):
         ambient: Ambient | None = None,
         prices: Prices | Literal["auto"] | None = None,
         executor: Executor | None = None,
+        permissions: Permissions | None = None,
     ) -> None:
         """Opens the store at once; the model is reached with the first send.
 
@@ -120,6 +121,7 @@ class StatefulAgentLoop(SessionAccess):
         one provider or several. `token_counter`: a tokenizer, by default tiktoken where it is installed (extra `tokens`).
         `prices`: what calls cost, such as a `PriceTable`; "auto" takes the list prices of providers (extra `prices`).
         `executor`: where agents of workflows run, by default here; it stays the host's. `ambient`: clock and ids, for tests.
+        `permissions`: what calls may do, a `PermissionPolicy` or what `load_permissions` read; None: all that hooks let pass.
         Raises: `ConfigError`, `StoreSchemaError` and the other store errors.
         """
         if config is not None and not isinstance(config, AgentLoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -128,10 +130,7 @@ class StatefulAgentLoop(SessionAccess):
             raise ConfigError("pass dsn or store, not both")
         self._owned_store = store is None
         self._owned_llm = isinstance(llm, str)
-        if isinstance(llm, type):
-            raise ConfigError(f"llm must be an object, not the class: {llm.__name__}(...)")
-        if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
-            raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
+        check_model(llm)
         service = service_factory.create_llm_service(llm) if isinstance(llm, str) else llm
         settings = config or AgentLoopConfig()
         given: dict[str, Any] = {"representation": representation, "fold": fold, "prompt_source": prompt_source}
@@ -139,7 +138,7 @@ class StatefulAgentLoop(SessionAccess):
         context = None if all(part is None for part in given.values()) else forms.context_parts(**given)
         costed = prices is not None or has_cost_budget(settings)
         list_of_prices = forms.source_of_prices(prices, settings) if costed else None
-        source: ToolSource = NoTools() if tools == () else forms.source_of_tools(tools)
+        source: ToolSource = NoTools() if tools == () else forms.source_of_tools(tools, settings.defer_tools_beyond)
         if settings.context_budget_tokens is not None or representation is not None:
             source = forms.recalling(source, settings, representation)
         # A run outlives whatever its lease outlives: its commits wait for a store that is away for as long.
@@ -172,6 +171,7 @@ class StatefulAgentLoop(SessionAccess):
             keeper=LeaseKeeper(self._store, ttl_s=settings.lease_ttl_s, loop_stall_s=settings.loop_stall_s),
             prices=list_of_prices,
             executor=executor,
+            permissions=None if permissions is None else forms.source_of_permissions(permissions),
         )
         self._admission = Admission(self._kernel)
         self._in_flight = InFlight()
@@ -329,7 +329,9 @@ class StatefulAgentLoop(SessionAccess):
         A session that waits for a person or host returns that result unchanged.
         """
         with self._counted():
-            return await self._admission.resume(session_id, SendOptions(registry=tools, stop=_source_of_stop(stop)))
+            return await self._admission.resume(
+                session_id, SendOptions(registry=forms.replacing_source(tools), stop=_source_of_stop(stop))
+            )
 
     async def recover(self, *, limit: int = 1000) -> list[Recovered]:
         """Finds and continues every interrupted session of this agent whose process is gone; several run side by side."""

@@ -16,12 +16,26 @@ if TYPE_CHECKING:
     from .core import timer_rules
     from .core.chain import ChainReport
     from .core.result import StatefulResult
-    from .engine import arming, epochs, inspection, signals, spec_runs, timer_service, verifying, workflows
+    from .engine import (
+        arming,
+        epochs,
+        inspection,
+        permits,
+        question_list,
+        signals,
+        spec_runs,
+        timer_service,
+        verifying,
+        workflows,
+    )
+    from .engine.answers import Answers
     from .engine.draining import InFlight
     from .engine.inspection import SessionStats
     from .engine.kernel import Kernel
+    from .engine.question_list import OpenQuestions
     from .engine.workflows import Workflows
     from .model.agent_spec import AgentSpec
+    from .model.control_records import PermissionMode
     from .model.messages import Message, MessageLike
     from .model.records import Interaction
     from .model.timer_spec import Timer
@@ -35,6 +49,8 @@ else:
     states = Late("loopwright.core.state")
     epochs = Late("loopwright.engine.epochs")
     inspection = Late("loopwright.engine.inspection")
+    permits = Late("loopwright.engine.permits")
+    question_list = Late("loopwright.engine.question_list")
     verifying = Late("loopwright.engine.verifying")
     workflows = Late("loopwright.engine.workflows")
 
@@ -57,6 +73,10 @@ class SessionAccess:
         raise NotImplementedError
 
     @property
+    def _answers(self) -> Answers:
+        raise NotImplementedError
+
+    @property
     def workflows(self) -> Workflows:
         """Workflow runs of this agent: starting, resuming, stopping, looking."""
         self._check_open()
@@ -75,6 +95,24 @@ class SessionAccess:
         """(open tool calls, open questions) of a session."""
         self._check_open()
         return await inspection.pending_of(self._kernel.store, session_id)
+
+    async def open_questions(self, session_id: str | None = None) -> OpenQuestions:
+        """The open questions of the store, of any agent, with the session, the agents and the time of each; oldest first.
+
+        `session_id`: only those that it or its children ask. What cannot be read here is named, not left out in silence.
+        Needs no turn and changes nothing. Cost: every session that waits is read, as far as its window goes.
+        """
+        self._check_open()
+        return await question_list.open_questions(self._kernel.store, session_id)
+
+    async def answer_input(self, session_id: str, interaction_id: str, value: Any, *, by: str = "") -> str:
+        """Answers a question like `submit_input`, and runs nothing; returns the session that asked.
+
+        Durable when this returns. A worker of the agent (`serve`, in any process) goes on with it, or the next `resume`
+        or `recover`; so the tools of the agent need not be here. Raises what `submit_input` raises for the answer.
+        """
+        with self._counted():
+            return await self._answers.answer_input(session_id, interaction_id, value, by)
 
     async def get_session_stats(self, session_id: str) -> SessionStats:
         """Counts, usage, status and times of a session."""
@@ -137,6 +175,20 @@ class SessionAccess:
         """
         with self._counted():
             return await spec_runs.run_spec(self._kernel, spec, message, session_id, stop)
+
+    async def set_permission_mode(
+        self, session_id: str, mode: PermissionMode, *, widen: bool = False, by: str = ""
+    ) -> bool:
+        """From here on the session's calls are judged in this mode (`plan`, `default`, `trusted`); False when they are already.
+
+        A record of the session: it holds in every process, and for children that it starts from now on. `widen`: it may be
+        wider than the mode of the loop's permissions. It is set with the session's turn, so after a send that runs.
+        Raises: `ConfigError` for a wider mode without `widen`, and on a loop without permissions; nothing is stored then.
+        """
+        with self._counted():
+            admission = self._kernel.admission
+            assert admission is not None
+            return await admission.in_turn(session_id, lambda turn: permits.set_mode(turn, mode, widen=widen, by=by))
 
     async def schedule_timer(
         self,

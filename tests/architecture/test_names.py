@@ -38,7 +38,10 @@ WIDE_CLASSES: dict[str, str] = {
     "loopwright.stores.server.ServerStore": "implements Store, ArtifactStore and StoreAdmin: one object is what a host opens",
     "loopwright.stores.postgres_wake.PostgresStore": "the same, on PostgreSQL",
     "loopwright.stores.sqlite.SqliteStore": "implements Store, ArtifactStore and StoreAdmin: one object is what a host opens",
+    "loopwright.ports.tool.ToolContext": "all that a handler may know and do, in one place for those who write handlers",
+    "loopwright.engine.handler_context.HandlerContext": "implements ToolContext",
     "loopwright.loop.StatefulAgentLoop": "the public handle: everything a host does with a session, without rules of its own",
+    "loopwright.session_access.SessionAccess": "the part of the public handle that needs no turn of a session",
 }
 WIDE_CALLS: dict[str, str] = {
     "loopwright.loop.StatefulAgentLoop.*": "the public handle: per-send overrides are keyword parameters with defaults",
@@ -57,6 +60,8 @@ LATE_IMPORTS: dict[str, str] = {
     "loopwright.ports": "the same, so that a process loads the seams that it uses",
     "loopwright.context": "the same, so that skills need no driver until they are used",
     "loopwright.tools": "the same, so that one tool's name does not load all built-in tools",
+    "loopwright.connectors": "the same, so that the SDK of MCP is loaded by who speaks to a server",
+    "loopwright.guardrails": "the same, so that one guardrail does not load all",
     "loopwright.workflow": "the same, so that reading a spec does not load what writes one",
     "loopwright.executors": "the same, so that leaves in this process load nothing of other processes",
     "loopwright.executors.leaf_worker": "the factory that makes the loop of a leaf is named by its job",
@@ -64,6 +69,7 @@ LATE_IMPORTS: dict[str, str] = {
     "loopwright.stores.dsn": "a store and its driver are loaded when a DSN names them",
     "loopwright.transports.service_factory": "a protocol and its HTTP client are loaded when a service is built",
     "loopwright.transports.tiktoken_counter": "tiktoken (extra tokens) is loaded in the thread that loads its encoder",
+    "loopwright.tools.document_worker": "extras web and pdf, each in a process of its own that reads one document",
     "loopwright.tools.registry": "the schema validator takes longer to load than all of the kernel; the first call pays",
 }
 

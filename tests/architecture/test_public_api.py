@@ -22,6 +22,8 @@ NAMESPACES = {
     "loopwright": "stable",
     "loopwright.context": "provisional",
     "loopwright.goals": "provisional",
+    "loopwright.connectors": "provisional",
+    "loopwright.guardrails": "provisional",
     "loopwright.ports": "provisional",
     "loopwright.sinks": "provisional",
     "loopwright.testing": "provisional",
@@ -55,7 +57,7 @@ def error_classes() -> list[type[Exception]]:
     """The error tree, root first."""
     modules = [
         importlib.import_module(f"loopwright.model.{name}")
-        for name in ("errors", "call_errors", "archive_errors", "family_errors")
+        for name in ("errors", "call_errors", "archive_errors", "family_errors", "web_errors", "connection_errors")
     ]
     names = {module.__name__ for module in modules}
     found: list[type[Exception]] = [modules[0].LoopwrightError]

@@ -357,6 +357,31 @@ def approval(life: Life) -> StatefulAgentLoop:
     return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=tools_of(life), hooks=hooks, ambient=life.ambient)
 
 
+BEFORE_IT_ASKED = ("commit.after:tool_started", "tool.before:paint", "tool.after:paint", "commit.before:handler_asked")
+
+
+def in_doubt_before_or_after_it_asked(stop: Interrupted) -> Sequence[str] | None:
+    """A process that died in the handler leaves a call of unknown outcome, also where the handler would have asked next."""
+    lines = told_of_uncertain_calls(stop)
+    if lines is None or not stop.in_flight or stop.at.point not in BEFORE_IT_ASKED or stop.at.occurrence > 1:
+        return lines
+    return [line for line in lines if line.split(" ")[0] not in ("handler_asked", "question_answered", "send_paused")]
+
+
+@agent("once-handler-that-asks", both_answered, expected=in_doubt_before_or_after_it_asked)
+def once_handler_that_asks(life: Life) -> StatefulAgentLoop:
+    """The handler runs twice, its effect happens once: it asks first."""
+
+    @tool(effect="once")
+    async def paint(ctx: ToolContext) -> str:
+        await ctx.ask("Which colour?")
+        life.effect(ctx)
+        return "paint done"
+
+    model = life.model(calls_then_sums_up("paint"))
+    return StatefulAgentLoop(llm=model, dsn=life.dsn, tools=[*tools_of(life), paint], ambient=life.ambient)
+
+
 @agent("host-executed-tool", executed_by_host)
 def host_executed_tool(life: Life) -> StatefulAgentLoop:
     fetch = ToolDefinition(name="fetch", description="Fetch.", parameters={"type": "object"}, effect="idempotent")

@@ -11,12 +11,21 @@ from typing import Any
 
 from tests.crash.agents import SESSION, Agent, Drive, Expected, open_session, told_of_uncertain_calls, tools_of
 
-from loopwright import AgentLoopConfig, StatefulAgentLoop, StatefulResult, ToolContext, ToolDefinition, tool
+from loopwright import (
+    AgentLoopConfig,
+    PermissionPolicy,
+    PermissionRule,
+    StatefulAgentLoop,
+    StatefulResult,
+    ToolContext,
+    ToolDefinition,
+    tool,
+)
 from loopwright.model.agent_spec import AgentSpec, SubagentLifecycle
 from loopwright.model.call_errors import InteractionError
 from loopwright.model.codec import decode_record
 from loopwright.model.family_records import ChildStarted
-from loopwright.model.records import AssistantMessageAdded
+from loopwright.model.records import AssistantMessageAdded, Interaction
 from loopwright.ports.tool import WaitNeeded
 from loopwright.testing import calls
 from loopwright.testing.cast import CastLLM
@@ -49,6 +58,7 @@ def family(
     *,
     tools: Any = None,
     expected: Expected = told_of_uncertain_calls,
+    permissions: PermissionPolicy | None = None,
 ) -> None:
     """Registers a family. `scripts`: instructions → steps; `tools`: further ones, from the life and the loop."""
 
@@ -61,6 +71,7 @@ def family(
             tools=[*made, *more],
             config=AgentLoopConfig(serve_timers=False),
             ambient=life.ambient,
+            permissions=permissions,
         )
         return loop
 
@@ -100,6 +111,26 @@ async def answered_at_the_root(loop: StatefulAgentLoop) -> None:
     assert result.ok, result
 
 
+async def answered_until_it_ends(loop: StatefulAgentLoop) -> None:
+    await open_session(loop)
+    result: StatefulResult | None = await loop.send("go", session_id=SESSION, send_id="first")
+    answered = set[str]()
+    for _ in range(500):
+        if result is not None and result.status != "waiting_for_input":
+            break
+        asked = () if result is None else result.pending_interactions
+        if question := next((one for one in asked if one.id not in answered), None):
+            answered.add(question.id)
+            with suppress(InteractionError):
+                await loop.submit_input(SESSION, question.id, "blue", by="ada")
+        else:
+            await loop.serve(once=True)
+            await loop._kernel.ambient.sleep(1.0)
+        result = await loop.get_result(SESSION)
+    assert result is not None
+    assert result.ok, result
+
+
 async def answered_at_the_child(loop: StatefulAgentLoop) -> None:
     await open_session(loop)
     result = await loop.send("go", session_id=SESSION, send_id="first")
@@ -116,6 +147,34 @@ async def the_child(loop: StatefulAgentLoop, session_id: str) -> str | None:
     rows = await loop.store.read(session_id)
     records = [decode_record(row.kind, row.version, row.body) for row in rows]
     return next((record.child_id for record in records if isinstance(record, ChildStarted)), None)
+
+
+ANSWERS: tuple[Any, ...] = (
+    {"decision": "approve", "arguments": {"to": "ada"}},
+    {"decision": "deny", "message": "not today"},
+    {"decision": "approve", "remember": "session"},
+    "approve",
+)
+
+
+async def approved_at_the_root(loop: StatefulAgentLoop) -> None:
+    """The questions of the batch get their answers one by one; those that a dead process stored are left out."""
+    await open_session(loop)
+    result: StatefulResult | None = await loop.send("go", session_id=SESSION, send_id="first")
+    for _ in range(8):
+        asked = () if result is None else result.pending_interactions
+        for question in sorted(asked, key=lambda one: one.metadata["arguments"]["to"]):
+            with suppress(InteractionError):
+                await loop.submit_input(SESSION, question.id, answer_to(question), by="ada")
+        result = await loop.get_result(SESSION)
+        if result is not None and result.status != "waiting_for_input":
+            break
+        await loop.serve(once=True)  # questions of a child may be known there before they are here
+    assert (await to_its_end(loop)).ok
+
+
+def answer_to(question: Interaction) -> Any:
+    return ANSWERS[int(question.metadata["arguments"]["to"])]
 
 
 async def signalled(loop: StatefulAgentLoop) -> None:
@@ -153,6 +212,28 @@ ASKING = {
 }
 family("a-grandchild-asks-and-the-root-is-answered", ASKING, answered_at_the_root)
 family("a-grandchild-asks-and-is-answered-itself", ASKING, answered_at_the_child)
+
+
+def asking(life: Life, loop: Any) -> list[ToolDefinition]:
+    """`sure` asks a person twice, one question after the other, and then acts."""
+
+    @tool(effect="idempotent")
+    async def sure(n: int, ctx: ToolContext) -> str:
+        colour = await ctx.ask(f"Which colour for {n}?")
+        if n == 0:
+            await ctx.ask(f"{colour}, really?")
+        life.effect(ctx)
+        return f"{n} is {colour}"
+
+    return [sure]
+
+
+family(
+    "four-handlers-of-a-grandchild-ask-at-once",
+    {**ASKING, "You ask.": [calls(*[("sure", {"n": n}) for n in range(4)]), "they are blue"]},
+    answered_until_it_ends,
+    tools=asking,
+)
 
 
 def background(life: Life, loop: Any) -> list[ToolDefinition]:
@@ -219,4 +300,47 @@ family(
     {ROOT: [calls(("hand_off_to_expert", {"reason": "hard"}))], "You know.": ["", calls(("put", {})), "it is put"]},
     one_send,
     tools=experts,
+)
+
+
+def guarded(life: Life, loop: Any) -> list[ToolDefinition]:
+    """Tools that are asked about: what is given to somebody is done once, or again."""
+
+    @tool(effect="once")
+    async def give(to: str, ctx: ToolContext) -> str:
+        life.effect(ctx)
+        return "give done"
+
+    @tool(effect="once")
+    async def post(to: str, ctx: ToolContext) -> str:
+        life.effect(ctx)
+        return "post done"
+
+    @tool(effect="idempotent")
+    async def lend(to: str, ctx: ToolContext) -> str:
+        life.effect(ctx)
+        return f"lent to {to}"
+
+    return [give, post, lend]
+
+
+ASKED = PermissionPolicy(rules=(PermissionRule(decision="ask", tool=("give", "post", "lend"), reason="it is ours"),))
+FOUR = calls(("give", {"to": "0"}), ("lend", {"to": "1"}), ("lend", {"to": "2"}), ("post", {"to": "3"}))
+family(
+    "four-calls-need-approval",
+    {ROOT: [FOUR, "done"]},
+    approved_at_the_root,
+    tools=guarded,
+    permissions=ASKED,
+)
+family(
+    "four-calls-three-agents-deep-need-approval",
+    {
+        ROOT: [calls(spawns("chief")), "done"],
+        "You lead.": [calls(spawns("asker"), ("look", {})), "led"],
+        "You ask.": [FOUR, "asked"],
+    },
+    approved_at_the_root,
+    tools=guarded,
+    permissions=ASKED,
 )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.crash.agents import AGENTS, SESSION, Agent, Drive, calls_then_sums_up, one_send, open_session, tools_of
+from tests.crash.family_agents import FAMILIES
 
 from loopwright import (
     AgentLoopConfig,
@@ -22,7 +23,8 @@ from loopwright import (
 )
 from loopwright.testing.crash_matrix import CrashScenario, Life
 
-PROCESS_AGENTS: dict[str, Agent] = dict(AGENTS)
+APPROVALS = ("four-calls-need-approval", "four-calls-three-agents-deep-need-approval")
+PROCESS_AGENTS: dict[str, Agent] = {**AGENTS, **{name: FAMILIES[name] for name in APPROVALS}}
 
 PATIENCE_S = 60.0
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.crash.agents import AGENTS, SESSION
 from tests.crash.child import played
+from tests.crash.family_agents import FAMILIES
 from tests.quick_processes import ROOT, Copied, Process, started
 
 from loopwright import open_store
@@ -83,5 +84,5 @@ def records(folder: Path) -> tuple[StoredRecord, ...]:
 def undisturbed(name: str) -> tuple[str, ...]:
     """The canonical journal of an agent that nobody stops."""
     life = Life(f"memory:undisturbed-{name}-{time.monotonic_ns()}", 1, CrashPoints(VirtualAmbient()), EffectLog())
-    asyncio.run(played(AGENTS[name], life))
+    asyncio.run(played(AGENTS.get(name) or FAMILIES[name], life))
     return asyncio.run(look_at(life.dsn)).journal

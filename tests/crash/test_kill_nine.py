@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.agents import AGENTS, told_of_uncertain_calls
+from tests.crash.family_agents import FAMILIES
 from tests.crash.processes import effects, ended, found, killed_at, start, undisturbed
 
 from loopwright.testing.crash_matrix import Interrupted
@@ -38,6 +39,12 @@ POINTS = [
     ("human-pause", "commit.after:send_paused"),
     ("human-pause", "commit.after:question_answered+tool_finished"),
     ("approval", "commit.after:question_answered"),
+    ("four-calls-need-approval", "commit.after:question_answered"),
+    ("four-calls-need-approval", "commit.after:question_answered+permission_granted"),
+    ("four-calls-need-approval", "tool.after:give"),
+    ("four-calls-need-approval", "tool.before:lend"),
+    ("four-calls-three-agents-deep-need-approval", "commit.after:question_answered"),
+    ("four-calls-three-agents-deep-need-approval", "tool.after:post"),
     ("host-executed-tool", "commit.after:send_paused"),
     ("big-output", "artifact.after"),
 ]
@@ -64,4 +71,4 @@ def test_a_killed_process_is_continued_by_a_new_one(name: str, point: str, folde
 
 
 def test_every_scenario_of_this_file_is_one_of_the_matrix() -> None:
-    assert {name for name, _ in POINTS} <= set(AGENTS)
+    assert {name for name, _ in POINTS} <= {*AGENTS, *FAMILIES}

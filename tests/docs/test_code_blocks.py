@@ -62,7 +62,7 @@ def command_of(line: str) -> tuple[str, ...]:
     """The words of a command line that name the command."""
     words = line.split()
     command = [word for word in words[1:3] if word.isalpha() and word != "last"]
-    return tuple(command if command[:1] in (["sessions"], ["db"], ["workflow"]) else command[:1])
+    return tuple(command if command[:1] in (["sessions"], ["inbox"], ["mcp"], ["db"], ["workflow"]) else command[:1])
 
 
 ALL_HELP = """

@@ -6,17 +6,20 @@ Read next: `store_place.py`, `session_drive.py`.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
 
 from ..config import AgentLoopConfig
+from ..context.permission_file import PERMISSION_FILE, PermissionFile, load_permissions
 from ..loop import StatefulAgentLoop
+from ..model.control_records import PermissionMode
 from ..model.errors import ConfigError
 from ..model.records import SessionCreated
 from ..ports.llm import LLMRequest, LLMResponse, LLMStreamChunk
@@ -24,8 +27,10 @@ from ..ports.store_admin import SessionStore
 from ..tools.presets import PRESETS, WORKSPACE_VARIABLE, create_default_tool_registry
 from ..transports.provider_config import OTHER_WAYS, LLMProviderConfig
 from ..transports.service_factory import config_of_model, create_llm_service_from_config
+from . import mcp_setup
 from .journal_lines import record_of
 from .session_ids import resolved
+from .shell_setup import AUTO, shell_of
 from .store_place import DEFAULT_DB, check_there, db_option, made_store
 
 DEFAULT_AGENT: Final = "cli"
@@ -48,6 +53,10 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     workspace: str | None = None
     preset: str | None = None
     allow_bash: bool = False
+    sandbox: str = AUTO
+    mcp: bool = False
+    mcp_config: str | None = None
+    mode: str | None = None
     max_rounds: int | None = None
     stream: bool = True
     system: str | None = None
@@ -66,6 +75,14 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
             given += ["--agent", self.agent]
         if self.allow_bash:
             given.append("--allow-bash")
+        if self.sandbox != AUTO:
+            given += ["--sandbox", self.sandbox]
+        if self.mcp_config:
+            given += ["--mcp-config", self.mcp_config]
+        elif self.mcp:
+            given.append("--mcp")
+        if self.mode is not None:
+            given += ["--mode", self.mode]
         return tuple(given)
 
 
@@ -122,7 +139,8 @@ async def opened_agent(
     """
     if session_id is None:  # before anything is made
         model_config(settings, env)
-        _metadata(settings, {}, env)
+        _permissions(settings, _metadata(settings, {}, env)["workspace"])
+        mcp_setup.check(settings, _metadata(settings, {}, env)["workspace"], env)
     else:
         check_there(settings.db)
     store = made_store(settings.db)
@@ -133,18 +151,29 @@ async def opened_agent(
             settings = msgspec.structs.replace(settings, model=begun_with.get("model"))
         config = model_config(settings, env)
         metadata = {**_metadata(settings, begun_with, env), "model": f"{config.provider}:{config.model}"}
+        permissions = _permissions(settings, metadata["workspace"])
         tools = create_default_tool_registry(
             metadata["preset"],  # type: ignore[arg-type]
             workspace=metadata["workspace"],
             allow_bash=settings.allow_bash,
+            shell_backend=await shell_of(settings.sandbox, settings.db, metadata["workspace"])
+            if settings.allow_bash
+            else None,
         )
         service = create_llm_service_from_config(config)
         try:
-            loop = StatefulAgentLoop(llm=service, store=store, tools=tools, config=_loop_config(settings, config))
-            try:
-                yield Agent(loop, config, named, {"cli": metadata})
-            finally:
-                await loop.aclose()
+            async with mcp_setup.offered(settings, metadata["workspace"], env, tools):
+                loop = StatefulAgentLoop(
+                    llm=service,
+                    store=store,
+                    tools=tools,
+                    config=_loop_config(settings, config),
+                    permissions=permissions,
+                )
+                try:
+                    yield Agent(loop, config, named, {"cli": metadata})
+                finally:
+                    await loop.aclose()
         finally:
             await service.aclose()
     finally:
@@ -171,12 +200,24 @@ def _metadata(settings: AgentSettings, begun_with: Mapping[str, str], env: Mappi
     preset = settings.preset or begun_with.get("preset") or "core"
     if preset not in PRESETS:
         raise ConfigError(f"unknown preset {preset!r}; use {', '.join(PRESETS)}")
+    if settings.sandbox != AUTO and not settings.allow_bash:
+        raise ConfigError("--sandbox says where shell commands run, and there are none: add --allow-bash")
     if settings.allow_bash and "bash" not in PRESETS[preset]:
         raise ConfigError(f"--allow-bash does nothing with preset {preset}, which has no shell; use --preset core")
     return {
         "preset": preset,
         "workspace": str(_workspace(settings.workspace or begun_with.get("workspace"), env)),
     }
+
+
+def _permissions(settings: AgentSettings, workspace: str) -> PermissionFile | None:
+    """What calls may do, from the project's file and `--mode`; None where there is neither. Raises: `ConfigError`."""
+    path = Path(workspace) / PERMISSION_FILE
+    is_there = os.path.lexists(path)
+    if not is_there and settings.mode is None:
+        return None
+    mode = cast("PermissionMode | None", settings.mode)  # a word that is none is told like one in the file
+    return load_permissions(path, mode=mode, workspace=workspace, may_be_missing=not is_there)
 
 
 def _workspace(given: str | None, env: Mapping[str, str]) -> Path:

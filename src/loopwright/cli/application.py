@@ -1,8 +1,8 @@
 """All commands in one application.
 
 Owns: how commands are called, and that the process ends with their exit code. Must not know: what commands do.
-Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `fork_command.py`, `worker_command.py`, `db_commands.py`, `doctor_command.py`,
-`verify_command.py`, `usage_command.py`, `workflow_command.py`.
+Read next: `run_command.py`, `chat_command.py`, `session_commands.py`, `inbox_command.py`, `fork_command.py`, `worker_command.py`, `db_commands.py`, `doctor_command.py`,
+`verify_command.py`, `usage_command.py`, `workflow_command.py`, `mcp_command.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from .db_commands import db_app
 from .doctor_command import doctor
 from .exit_codes import ExitCode
 from .fork_command import fork
+from .inbox_command import inbox_app
+from .mcp_command import mcp_app
 from .plain_command import PlainCommand
 from .run_command import run
 from .session_commands import sessions_app
@@ -61,9 +63,11 @@ app.command(cls=PlainCommand)(run)
 app.command(cls=PlainCommand)(chat)
 app.command(cls=PlainCommand)(fork)
 app.add_typer(sessions_app, name="sessions")
+app.add_typer(inbox_app, name="inbox")
 app.command(cls=PlainCommand)(usage)
 app.command(cls=PlainCommand)(worker)
 app.add_typer(workflow_app, name="workflow")
+app.add_typer(mcp_app, name="mcp")
 app.add_typer(db_app, name="db")
 app.command(cls=PlainCommand)(doctor)
 app.command(cls=PlainCommand)(verify)

@@ -24,9 +24,26 @@ from ..ports.cancellation import CancellationToken
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
 from .exit_codes import words_of
 from .journal_lines import counted, one_line, printable, tokens_text
-from .options import AgentName, AllowBash, BaseUrl, Db, MaxRounds, Model, Preset, Session, System, Workspace
+from .keyboard_questions import ask_on_terminal
+from .options import (
+    AgentName,
+    AllowBash,
+    BaseUrl,
+    Db,
+    MaxRounds,
+    Mcp,
+    McpConfig,
+    Mode,
+    Model,
+    Preset,
+    Sandbox,
+    Session,
+    System,
+    Workspace,
+)
 from .screen import question_text
-from .session_drive import Drive, Work, ask_on_terminal, screen_for
+from .session_drive import Drive, Work, screen_for
+from .shell_setup import AUTO
 from .store_place import DEFAULT_DB
 from .type_ahead import TypeAhead
 
@@ -45,6 +62,10 @@ def chat(
     workspace: Workspace = None,
     preset: Preset = None,
     allow_bash: AllowBash = False,
+    sandbox: Sandbox = AUTO,
+    mcp: Mcp = False,
+    mcp_config: McpConfig = None,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     system: System = None,
     agent: AgentName = DEFAULT_AGENT,
@@ -57,6 +78,10 @@ def chat(
         workspace=None if workspace is None else str(workspace),
         preset=preset,
         allow_bash=allow_bash,
+        sandbox=sandbox,
+        mcp=mcp,
+        mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         max_rounds=max_rounds,
         system=system,
         agent=agent,

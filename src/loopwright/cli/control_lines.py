@@ -7,7 +7,13 @@ Read next: `journal_lines.py`.
 from __future__ import annotations
 
 from ..model.codec import encode
-from ..model.control_records import ControlRecord, PermissionDecided, PermissionGranted, PermissionModeSet
+from ..model.control_records import (
+    ControlRecord,
+    HandlerAsked,
+    PermissionDecided,
+    PermissionGranted,
+    PermissionModeSet,
+)
 
 
 def control_words(record: ControlRecord) -> str:
@@ -20,4 +26,6 @@ def control_words(record: ControlRecord) -> str:
         return f"for this {record.standing}{by}: {encode(record.rule).decode()}"
     if isinstance(record, PermissionModeSet):
         return record.mode + (f" by {record.by}" if record.by else "")
+    if isinstance(record, HandlerAsked):
+        return f"{record.interaction.prompt} ({record.interaction.id})"
     return ", ".join(record.names)

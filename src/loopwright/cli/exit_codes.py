@@ -103,9 +103,10 @@ def words_of(error: LoopwrightError, given: AgentSettings) -> str:
             )
         case SessionPendingError() if error.pending_interactions:
             asked = "; ".join(f"{question.prompt} ({question.id})" for question in error.pending_interactions)
+            which = error.pending_interactions[0].id if len(error.pending_interactions) == 1 else "ID"
             return (
                 f"session {error.session_id!r} waits for an answer: {asked}; give it with"
-                f" `loopwright sessions resume {sid}{given.repeated()} --answer TEXT`, or drop the question with {abort}"
+                f" `loopwright inbox answer {which}{given.repeated()}`, or drop the question with {abort}"
             )
         case SessionPendingError():
             calls = ", ".join(f"{call.name} ({call.id})" for call in error.pending_tool_calls) or "none"

@@ -29,6 +29,25 @@ Preset = Annotated[
     str | None, typer.Option("--preset", metavar="core|explore|full", help="Which tools; explore changes nothing.")
 ]
 AllowBash = Annotated[bool, typer.Option("--allow-bash", help="Let the model run shell commands.")]
+Sandbox = Annotated[
+    str,
+    typer.Option(
+        "--sandbox", metavar="NAME", help="Where they run: auto, bubblewrap, docker, docker:IMAGE or local (none)."
+    ),
+]
+Mcp = Annotated[
+    bool, typer.Option("--mcp", help="Start the MCP servers of the workspace's mcp.json and offer their tools.")
+]
+McpConfig = Annotated[
+    Path | None, typer.Option("--mcp-config", metavar="FILE", help="The same with the servers of this file.")
+]
+
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        "--mode", metavar="plan|default|trusted", help="What calls may do; plan changes nothing, trusted asks nothing."
+    ),
+]
 MaxRounds = Annotated[
     int | None, typer.Option("--max-rounds", metavar="N", min=1, help="Model calls per send; default 24.")
 ]

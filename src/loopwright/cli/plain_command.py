@@ -16,7 +16,7 @@ from ..model.errors import LoopwrightError, StoreSchemaError
 from .agent_setup import AgentSettings
 from .exit_codes import code_of_error, words_of
 
-_REPEATED: Final = ("db", "base_url", "agent", "allow_bash")
+_REPEATED: Final = ("db", "base_url", "agent", "allow_bash", "sandbox", "mode")
 _TYPES: Final = re.compile(r" <(str|path|list\[str\])>")
 
 

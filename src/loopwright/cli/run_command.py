@@ -18,7 +18,9 @@ from ..core.result import FollowUpQueued, StatefulResult
 from ..model.errors import ConfigError, LoopwrightError
 from ..ports.cancellation import CancellationToken
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
+from .answer_fields import answer_from_text
 from .exit_codes import ExitCode, code_of_error, code_of_outcome, words_of
+from .keyboard_questions import ask_on_terminal
 from .options import (
     AgentName,
     AllowBash,
@@ -27,9 +29,13 @@ from .options import (
     BaseUrl,
     Db,
     MaxRounds,
+    Mcp,
+    McpConfig,
+    Mode,
     Model,
     NoStream,
     Preset,
+    Sandbox,
     Session,
     System,
     Workspace,
@@ -39,14 +45,13 @@ from .session_drive import (
     ANSWERED_BY,
     Drive,
     JsonLines,
-    answer_from_text,
-    ask_on_terminal,
     how_to_go_on,
     result_json,
     screen_for,
     write_json,
 )
 from .session_ids import left_open, resolved
+from .shell_setup import AUTO
 from .standard_streams import text_of_argument
 from .store_place import DEFAULT_DB, opened_store
 
@@ -79,6 +84,10 @@ def run(
     workspace: Workspace = None,
     preset: Preset = None,
     allow_bash: AllowBash = False,
+    sandbox: Sandbox = AUTO,
+    mcp: Mcp = False,
+    mcp_config: McpConfig = None,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     no_stream: NoStream = False,
     as_json: AsJson = False,
@@ -109,6 +118,10 @@ def run(
         workspace=None if workspace is None else str(workspace),
         preset=preset,
         allow_bash=allow_bash,
+        sandbox=sandbox,
+        mcp=mcp,
+        mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         max_rounds=max_rounds,
         stream=not no_stream,
         system=None if system is None else text_of_argument(system),
@@ -216,7 +229,7 @@ async def _answer(agent: Agent, session_id: str, order: RunOrder) -> tuple[str, 
         raise ConfigError(f"session {session_id!r} has no such open question; open: {open_ids or 'none'}")
     if len(fitting) > 1:
         raise ConfigError(f"session {session_id!r} waits for several answers; say which with --question: {open_ids}")
-    value = answer_from_text(fitting[0], order.answer or "")
-    if value is None:
-        raise ConfigError(f"the answer does not fit: {question_text(fitting[0])}")
-    return fitting[0].id, value
+    try:
+        return fitting[0].id, answer_from_text(fitting[0], order.answer or "")
+    except ValueError as error:
+        raise ConfigError(f"the answer does not fit: {question_text(fitting[0])}: {error}") from error

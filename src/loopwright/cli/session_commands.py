@@ -39,9 +39,13 @@ from .options import (
     CopyToForks,
     Db,
     MaxRounds,
+    Mcp,
+    McpConfig,
+    Mode,
     Model,
     NoStream,
     Preset,
+    Sandbox,
     Workspace,
 )
 from .plain_command import PlainCommand
@@ -49,6 +53,7 @@ from .run_command import RunOrder, carry_out
 from .session_drive import write_json
 from .session_ids import resolved
 from .session_table import ago, base_text, print_table, state_of
+from .shell_setup import AUTO
 from .standard_streams import text_of_argument
 from .store_place import DEFAULT_DB, db_option, opened_store, shown
 from .transcript import Tone, transcript
@@ -179,6 +184,10 @@ def resume(
     workspace: Workspace = None,
     preset: Preset = None,
     allow_bash: AllowBash = False,
+    sandbox: Sandbox = AUTO,
+    mcp: Mcp = False,
+    mcp_config: McpConfig = None,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     no_stream: NoStream = False,
     as_json: AsJson = False,
@@ -199,6 +208,10 @@ def resume(
         workspace=None if workspace is None else str(workspace),
         preset=preset,
         allow_bash=allow_bash,
+        sandbox=sandbox,
+        mcp=mcp,
+        mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         max_rounds=max_rounds,
         stream=not no_stream,
         agent=agent,

@@ -1,6 +1,6 @@
 """Running a session in front of a person: events to the screen, signals to the run, questions to the keyboard.
 
-Owns: Ctrl-C, asking questions in place, the lines that say how to go on. Must not know: options, how anything is drawn.
+Owns: Ctrl-C, questions between runs, the lines that say how to go on. Must not know: options, how anything is drawn.
 Read next: `screen.py`.
 """
 
@@ -144,17 +144,22 @@ class Drive:
         token.cancel("stopped by Ctrl-C" if number == signal.SIGINT else f"stopped by {number.name}")
 
     async def with_questions(self, work: Work, ask: Callable[[Interaction], Any]) -> StatefulResult | None:
-        """Like `run`, and answers what the run asks meanwhile with `ask`, until it gives None."""
-        result = await self.run(work)
+        """Like `run`, and answers what the run asks meanwhile with `ask`; where that gives None, the question stays open."""
+        result, left = await self.run(work), set[str]()
         while result is not None and result.status == "waiting_for_input":
-            question = result.pending_interactions[0]
+            question = next((one for one in result.pending_interactions if one.id not in left), None)
+            if question is None:
+                return result
             value = ask(question)
             if value is None:
-                return result
-            result = await self.run(self._answering(result.session_id, question, value))
+                left.add(question.id)
+            else:
+                result = await self.run(self.answering(result.session_id, question, value))
         return result
 
-    def _answering(self, session_id: str, question: Interaction, value: Any) -> Work:
+    def answering(self, session_id: str, question: Interaction, value: Any) -> Work:
+        """The work of handing in an answer and going on."""
+
         async def work(_: CancellationToken) -> StatefulResult:
             return await self.agent.loop.submit_input(session_id, question.id, value, by=ANSWERED_BY)
 
@@ -168,47 +173,15 @@ def how_to_go_on(result: StatefulResult, settings: AgentSettings) -> str | None:
         case "completed":
             return None
         case "waiting_for_input":
-            asked = "\n".join(f"  ? {question_text(q)}" for q in result.pending_interactions)
-            return f"the session waits for an answer:\n{asked}\nanswer: loopwright sessions resume {more} --answer TEXT"
+            questions = result.pending_interactions
+            if not questions:
+                return f"the session waits for a time, a signal or another session: loopwright sessions resume {more}"
+            several = len(questions) > 1
+            asked = "\n".join([f"  ? {question_text(q)}" + (f" ({q.id})" if several else "") for q in questions])
+            which = ("ID" if several else "".join([q.id for q in questions])) + settings.repeated()
+            return f"the session waits for an answer:\n{asked}\nanswer: loopwright inbox answer {which}"
         case "pending_tools":
             names = ", ".join(f"{call.name} ({call.id})" for call in result.pending_tool_calls)
             return f"the session waits for results of a host's tools: {names}"
         case _:
             return f"go on: loopwright sessions resume {more}"
-
-
-def ask_on_terminal(question: Interaction) -> Any:
-    """Asks a person at the keyboard until the answer fits; None when the person leaves it open (empty line, Ctrl-D)."""
-    sys.stderr.write(f"\n  ? {question_text(question)}\n")
-    while True:
-        sys.stderr.write("  answer (empty: leave it open) › ")
-        sys.stderr.flush()
-        try:
-            line = input()
-        except (EOFError, KeyboardInterrupt):
-            sys.stderr.write("\n")
-            return None
-        if not line.strip():
-            return None
-        value = answer_from_text(question, line)
-        if value is not None:
-            return value
-        sys.stderr.write("  that does not fit: " + question_text(question) + "\n")
-
-
-def answer_from_text(question: Interaction, line: str) -> Any:
-    """The value that a typed line means; None when it means nothing for this question."""
-    text = line.strip()
-    if question.kind == "confirm":
-        return {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}.get(text.lower())
-    if question.options:
-        fitting = [option for option in question.options if option.lower() == text.lower()]
-        if not fitting:
-            fitting = [option for option in question.options if option.lower().startswith(text.lower())]
-        return fitting[0] if len(fitting) == 1 else None
-    if question.kind == "form" or (question.schema or {}).get("type") in ("object", "array", "number", "integer"):
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text if question.kind == "form" else None
-    return text

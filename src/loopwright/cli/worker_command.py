@@ -26,7 +26,21 @@ from ..model.errors import ConfigError, LoopwrightError
 from ..ports.ambient import breathe
 from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, begun_with_of, opened_agent
 from .exit_codes import ExitCode
-from .options import AgentName, AllowBash, BaseUrl, MaxRounds, Model, Preset, System, Workspace
+from .options import (
+    AgentName,
+    AllowBash,
+    BaseUrl,
+    MaxRounds,
+    Mcp,
+    McpConfig,
+    Mode,
+    Model,
+    Preset,
+    Sandbox,
+    System,
+    Workspace,
+)
+from .shell_setup import AUTO
 from .standard_streams import text_of_argument
 from .store_place import DB_VARIABLE, DEFAULT_DB
 
@@ -76,6 +90,10 @@ def worker(
     workspace: Workspace = None,
     preset: Preset = None,
     allow_bash: AllowBash = False,
+    sandbox: Sandbox = AUTO,
+    mcp: Mcp = False,
+    mcp_config: McpConfig = None,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     system: System = None,
     agent: AgentName = DEFAULT_AGENT,
@@ -91,6 +109,10 @@ def worker(
         workspace=None if workspace is None else str(workspace),
         preset=preset,
         allow_bash=allow_bash,
+        sandbox=sandbox,
+        mcp=mcp,
+        mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         max_rounds=max_rounds,
         system=None if system is None else text_of_argument(system),
         agent=agent,

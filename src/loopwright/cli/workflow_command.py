@@ -29,11 +29,26 @@ from ..workflow.picture import clean
 from .agent_setup import DEFAULT_AGENT, AgentSettings, NoModel
 from .exit_codes import ExitCode, code_of_error, words_of
 from .journal_lines import counted, printable
-from .options import AgentName, AllowBash, AsJson, BaseUrl, Db, MaxRounds, Model, Preset, Workspace
+from .options import (
+    AgentName,
+    AllowBash,
+    AsJson,
+    BaseUrl,
+    Db,
+    MaxRounds,
+    Mcp,
+    McpConfig,
+    Mode,
+    Model,
+    Preset,
+    Sandbox,
+    Workspace,
+)
 from .plain_command import PlainCommand
 from .session_commands import with_store
 from .session_drive import write_json
 from .session_table import state_of
+from .shell_setup import AUTO
 from .spec_files import input_of, read_json, read_spec, say_problems
 from .standard_streams import text_of_argument
 from .store_place import DB_VARIABLE, DEFAULT_DB, db_option
@@ -90,6 +105,10 @@ def run(
     workspace: Workspace = None,
     preset: Preset = None,
     allow_bash: AllowBash = False,
+    sandbox: Sandbox = AUTO,
+    mcp: Mcp = False,
+    mcp_config: McpConfig = None,
+    mode: Mode = None,
     max_rounds: MaxRounds = None,
     agent_module: AgentModule = None,
     agent: AgentName = DEFAULT_AGENT,
@@ -108,6 +127,10 @@ def run(
         workspace=None if workspace is None else str(workspace),
         preset=preset,
         allow_bash=allow_bash,
+        sandbox=sandbox,
+        mcp=mcp,
+        mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         max_rounds=max_rounds,
         agent=agent,
     )
@@ -141,6 +164,10 @@ def resume(
     workspace: Workspace = None,
     preset: Preset = None,
     allow_bash: AllowBash = False,
+    sandbox: Sandbox = AUTO,
+    mcp: Mcp = False,
+    mcp_config: McpConfig = None,
+    mode: Mode = None,
     agent_module: AgentModule = None,
     agent: AgentName = DEFAULT_AGENT,
     as_json: AsJson = False,
@@ -158,6 +185,10 @@ def resume(
         workspace=None if workspace is None else str(workspace),
         preset=preset,
         allow_bash=allow_bash,
+        sandbox=sandbox,
+        mcp=mcp,
+        mcp_config=None if mcp_config is None else str(mcp_config),
+        mode=mode,
         agent=agent,
     )
     order = DriveOrder(as_json=as_json, answer=None if answer is None else text_of_argument(answer), question=question)

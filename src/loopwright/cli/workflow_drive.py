@@ -28,10 +28,12 @@ from ..ports.cancellation import CancellationToken
 from ..workflow import RunMarks
 from ..workflow.picture import clean
 from .agent_setup import AgentSettings, NoModel, opened_agent
+from .answer_fields import answer_from_text
 from .exit_codes import ExitCode, code_of_outcome
 from .journal_lines import tokens_text
+from .keyboard_questions import ask_on_terminal
 from .screen import question_text
-from .session_drive import ANSWERED_BY, STOP_SIGNALS, answer_from_text, ask_on_terminal, write_json
+from .session_drive import ANSWERED_BY, STOP_SIGNALS, write_json
 from .store_place import db_option, opened_store, option_of_store
 from .worker_command import made_by_host
 from .workflow_screen import RunScreen, summary, wait_text
@@ -229,10 +231,10 @@ class RunDrive:
             raise ConfigError(f"run {self.run_id} has no such open question; open: {open_ids}")
         if len(fitting) > 1:
             raise ConfigError(f"run {self.run_id} waits for several answers; say which with --question: {open_ids}")
-        value = answer_from_text(fitting[0], order.answer or "")
-        if value is None:
-            raise ConfigError(f"the answer does not fit: {question_text(fitting[0])}")
-        return fitting[0], value
+        try:
+            return fitting[0], answer_from_text(fitting[0], order.answer or "")
+        except ValueError as error:
+            raise ConfigError(f"the answer does not fit: {question_text(fitting[0])}: {error}") from error
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

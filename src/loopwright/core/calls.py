@@ -20,7 +20,10 @@ from .text_ranges import encoded
 
 if TYPE_CHECKING:
     import hashlib
+
+    from . import approvals
 else:
+    approvals = Late("loopwright.core.approvals")
     hashlib = Late("hashlib")
 
 
@@ -216,8 +219,10 @@ def approval_refusal(call: OpenCall, *, judged_here: bool) -> str | None:
     """
     if call.question is None or call.question.kind != "approval" or not call.answered:
         return None
-    if call.answer in ("deny", False):
-        return f"a person denied the call of {call.question.tool_name}"
-    if judged_here or call.answer in ("approve", True):
+    answer = approvals.answer_of(call.answer)
+    if answer is not None and answer.decision == approvals.DENY:
+        message = f": {answer.message}" if answer.message else ""
+        return f"a person denied the call of {call.question.tool_name}{message}"
+    if judged_here or (answer is not None and answer.decision == approvals.APPROVE):
         return None
     return f"the answer {call.answer!r} cannot be judged here: the hook that asked is not registered"

@@ -36,11 +36,15 @@ FRAMES = (
 """The tags of our own frames."""
 
 # A model reads over characters that do not show, and reads a wide bracket as a bracket. So both count as what they look like.
-_UNSEEN = "\\u00ad\\u034f\\u061c\\u180b-\\u180f\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufe00-\\ufe0f\\ufeff\\U000e0000-\\U000e0fff"
+_UNSEEN = (
+    "\\x00-\\x08\\x0e-\\x1b\\x7f-\\x84\\x86-\\x9f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\u3164"
+    "\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff9-\\ufffb\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a\\U000e0000-\\U000e0fff"
+)
 _DROPPED = re.compile(f"[{_UNSEEN}]+")
 _BRACKETS = "<\uff1c\ufe64"
 _TAG = re.compile(rf"[{_BRACKETS}]([\s/\\\uff0f{_UNSEEN}]*)([\w{_UNSEEN}]+)")
 _NAMES = frozenset(FRAMES)
+_LONGEST = max(map(len, FRAMES))
 _IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 
 
@@ -53,10 +57,15 @@ def inside(text: str) -> str:
 
 
 def _harmless(found: re.Match[str]) -> str:
-    name = found[2]
-    if not name.isascii():
-        name = unicodedata.normalize("NFKC", _DROPPED.sub("", name))
-    return f"&lt;{found[1]}{found[2]}" if name.casefold() in _NAMES else found[0]
+    # One reader passes over what does not show, another one takes it for the end of the name.
+    name = ""
+    for piece in _DROPPED.split(found[2]):
+        name += piece
+        if len(name) > _LONGEST:
+            break
+        if unicodedata.normalize("NFKC", name).casefold() in _NAMES:
+            return f"&lt;{found[1]}{found[2]}"
+    return found[0]
 
 
 def framed(tag: str, text: str, label: int | None = None) -> str:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ..model.family_records import CallWaits, CallWoken
     from . import context_state, control_state, family_state, later_steps, pairing
     from .context_state import ContextFacts
-    from .control_state import ControlFacts
+    from .control_state import ControlFacts, HandlerQuestions
     from .family_state import FamilyFacts
     from .workflow_state import WorkflowState
 else:
@@ -58,6 +58,7 @@ else:
     later_steps = Late("loopwright.core.later_steps")
     pairing = Late("loopwright.core.pairing")
     SendProjected = ContextFacts = ControlFacts = FamilyFacts = CallWaits = CallWoken = WorkflowState = Any
+    HandlerQuestions = Any
 
 
 class SendFacts(Struct):
@@ -126,6 +127,7 @@ class OpenCall(Struct):
     question: Interaction | None = None
     answer: Any = None
     answered: bool = False
+    asking: HandlerQuestions | None = None
     waits: CallWaits | None = None
     woken: CallWoken | None = None
     """What happened that it waited for; None while it waits, and for a call that never did."""
@@ -358,8 +360,7 @@ def _attempt_failed(state: State, record: AttemptFailed, at: float) -> None:
 
 def _tool_started(state: State, record: ToolStarted, at: float) -> None:
     if (call := state.call(record.call_id)) is not None:
-        call.started = record
-        call.started_at = at
+        call.started, call.started_at = record, at
 
 
 def _tool_finished(state: State, record: ToolFinished, at: float) -> None:
@@ -378,14 +379,15 @@ def _tool_finished(state: State, record: ToolFinished, at: float) -> None:
 
 def _asked(state: State, record: QuestionAsked, at: float) -> None:
     if (call := state.call(record.interaction.call_id)) is not None:
-        call.question = record.interaction
+        call.question, call.answer, call.answered = record.interaction, None, False
 
 
 def _answered(state: State, record: QuestionAnswered, at: float) -> None:
     for call in state.all_calls():
         if call.question is not None and call.question.id == record.interaction_id:
-            call.answer = record.value
-            call.answered = True
+            call.answer, call.answered = record.value, True
+            if call.asking is not None:
+                control_state.replied(call)
     if state.facts.send is not None:
         state.facts.send.paused = False
 

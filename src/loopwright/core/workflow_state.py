@@ -34,6 +34,9 @@ from .workflow_plan import ids_of, planned
 ASK = "approve"
 """The name that a question of a run stands under, where others have a tool's."""
 
+BACKGROUND_TOOL = "background_tool"
+"""In the metadata of a run that is the call of one tool: its name."""
+
 _STEP_OUTCOMES: dict[str, StepOutcome] = {"finished": "completed", "answered": "completed", "aborted": "cancelled"}
 """What the status of a tool step comes to; every other is a failure."""
 

@@ -221,9 +221,12 @@ class ActorTable:
             actor.pins -= 1
             if actor.pins == 0 and self._actors.get(actor.key) is actor:
                 self._idle[actor.key] = actor
+            gone: list[Actor] = []
             while len(self._idle) > keep:
                 key, _ = self._idle.popitem(last=False)
-                del self._actors[key]
+                gone.append(self._actors.pop(key))
+        for one in gone:
+            one.scratch.clear()  # what lives there, such as a shell, ends now and not when memory is looked through
 
     def find(self, identity: str, session_id: str) -> Actor | None:
         """The actor if there is one."""
@@ -236,9 +239,11 @@ class ActorTable:
                 gone = [key] if (key := (identity, session_id)) in self._idle else []
             else:
                 gone = [key for key in self._idle if key[0] == identity]
+            actors = [self._actors.pop(key) for key in gone]
             for key in gone:
                 del self._idle[key]
-                del self._actors[key]
+        for actor in actors:
+            actor.scratch.clear()
 
     def bury(self, identity: str) -> None:
         """Forgets all sessions of a store, those with a turn under way too. For crash tests: their process is dead."""

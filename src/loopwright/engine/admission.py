@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..core.state import State, fold
 from ..late import Late
-from ..model.codec import decode, decode_record, encode
+from ..model.codec import decode_record, encode
 from ..model.errors import (
     CancellationRequested,
     InvalidMessageError,
@@ -459,11 +459,11 @@ class Admission:
         state = turn.journal.state
         if not items or state.active is not None:
             return
-        said = UserMessageAdded(decode(items[0].body, UserMessage), "inbox", (item_id,))
+        heard = await said(self.kernel, state, items)
         finished = SendFinished(
             outcome="cancelled", error_code=CancellationRequested.code, error_message="stopped before it began"
         )
-        records: list[Record] = [self._start(turn), said, finished]
+        records: list[Record] = [self._start(turn), *heard, finished]
         await turn.journal.commit(records, sync=True, release=True, ops=(TakeItems((item_id,)),))
 
     async def _known(self, turn: Turn, send_id: str) -> Begun | None:

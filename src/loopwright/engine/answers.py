@@ -6,18 +6,20 @@ Read next: `admission.py`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from ..core import control_state, questions
 from ..core import family_state as state_of_family
 from ..core.calls import as_content, idempotency_key
 from ..core.result import StatefulResult, result_of
 from ..core.state import OpenCall, State
 from ..core.unseen import part_problem
+from ..late import Late
 from ..model.call_errors import InteractionError, ToolResultError
 from ..model.codec import decode_record
 from ..model.errors import InvalidMessageError, SessionBusyError
-from ..model.messages import Content
+from ..model.messages import Content, content_text
 from ..model.records import Interaction, QuestionAnswered, Record, ResultStatus, ToolFinished
 from ..ports.store import InboxItem, Op
 from ..ports.tool import ToolHandlerResult
@@ -27,6 +29,14 @@ from .admission import Admission
 from .kernel import Kernel
 from .outputs import kept_data, within_limit
 from .turn import Begun, Turn, check_tools
+
+if TYPE_CHECKING:
+    from ..ports import hook
+    from . import approving, result_hooks
+else:
+    approving = Late("loopwright.engine.approving")
+    hook = Late("loopwright.ports.hook")
+    result_hooks = Late("loopwright.engine.result_hooks")
 
 
 class Answers:
@@ -43,19 +53,44 @@ class Answers:
             return await self._gone_on(session_id)
 
         async def accept(turn: Turn) -> None:
-            await turn.journal.load(fresh=True)
-            call = self._asked(turn.journal.state, interaction_id)
-            if call is None or call.question is None or not call.waits_for_person:
-                raise await self._not_open(session_id, interaction_id, turn.journal.state)
-            self._check(call.question, value)
-            turn.check_tools(answered=frozenset() if call.question.kind == "approval" else frozenset([call.call.id]))
-            data = await kept_data(self.kernel, session_id, value)
-            records: list[Record] = [QuestionAnswered(interaction_id, data, by)]
-            if call.question.kind != "approval":
-                records.append(await self._finished(turn.journal.state, call, "answered", as_content(value), value))
-            await turn.journal.commit(records, sync=True)
+            await self._accept(turn, interaction_id, value, by)
 
         return await self._accept_and_run(session_id, accept)
+
+    async def answer_input(self, session_id: str, interaction_id: str, value: Any, by: str) -> str:
+        """Answers a question and runs nothing; see `StatefulAgentLoop.answer_input`."""
+        state = await inspection.read_state(self.kernel.store, session_id)
+        if (child := state_of_family.asked_below(state, interaction_id)) is not None:
+            return await self.answer_input(child, interaction_id, value, by)
+
+        async def accept(turn: Turn) -> str:
+            await self._accept(turn, interaction_id, value, by, runs=False)
+            return session_id
+
+        return await self.admission.in_turn(session_id, accept)
+
+    async def _accept(self, turn: Turn, interaction_id: str, value: Any, by: str, *, runs: bool = True) -> None:
+        """Stores an answer, checked; `runs`: the session goes on here, so that its tools must be here, too."""
+        await turn.journal.load(fresh=True)
+        state = turn.journal.state
+        call = self._asked(state, interaction_id)
+        if call is None or call.question is None or not call.waits_for_person:
+            raise await self._not_open(state.facts.session_id, interaction_id, state)
+        granted: Sequence[Record] = ()
+        if call.question.kind == "approval" and not control_state.runs_again(call):
+            value, granted = await approving.read(turn, call, value, by)
+        else:
+            self._check(call.question, value)
+        if (again := control_state.runs_again(call)) and (why := questions.size_problem(value)) is not None:
+            raise InvalidMessageError(f"the answer to {interaction_id!r} is too large: {why}; the question stays open")
+        again = again or call.question.kind == "approval"
+        if runs:
+            turn.check_tools(answered=frozenset() if again else frozenset([call.call.id]))
+        data = await kept_data(self.kernel, state.facts.session_id, value)
+        records: list[Record] = [QuestionAnswered(interaction_id, data, by), *granted]
+        if not again:
+            records.append(await self._finished(state, call, "answered", as_content(value), value))
+        await turn.journal.commit(records, sync=True, release=not runs)
 
     async def submit_tool_results(self, session_id: str, results: Mapping[str, Any]) -> StatefulResult:
         """Answers calls that the host executed; see `StatefulAgentLoop.submit_tool_results`."""
@@ -172,10 +207,8 @@ class Answers:
         return InteractionError(session_id, interaction_id, open_ids=open_ids, answered=answered)
 
     def _check(self, question: Interaction, value: Any) -> None:
-        if question.schema is not None and (why := self.kernel.limits.validate(question.schema, value)) is not None:
-            raise InvalidMessageError(f"the answer to {question.id!r} does not fit: {why}")
-        if question.kind in ("choice", "approval") and question.options and value not in question.options:
-            raise InvalidMessageError(f"the answer to {question.id!r} must be one of {', '.join(question.options)}")
+        if (why := questions.answer_problem(question, value, self.kernel.limits.validate)) is not None:
+            raise InvalidMessageError(f"the answer to {question.id!r} does not fit: {why}; the question stays open")
 
     def _open_call(self, session_id: str, state: State, call_id: str) -> OpenCall:
         """The call that the host may answer. Raises `ToolResultError`."""
@@ -195,10 +228,33 @@ class Answers:
         """The record of an answer from outside, cut like one of a handler."""
         tool = self.kernel.tools.get(call.call.name)
         session_id = state.facts.session_id
+        if self.kernel.hooks.in_use and self.kernel.hooks.has(hook.HookPoint.TOOL_AFTER):
+            context = hook.ToolAfterContext(
+                session_id=session_id,
+                round_index=0 if state.active is None else state.active.rounds,
+                tool_call=call.call,
+                tool_name=call.call.name,
+                arguments=_arguments(call),
+                output=content_text(content),
+                failed=result_hooks.is_failed(status),
+                content=content,
+                data=data,
+                source=None if tool is None else tool.source,
+            )
+            hooked = await result_hooks.after_hooks(self.kernel, context, status)
+            status, content, data = hooked.status, hooked.content, hooked.data
         shown, artifact_id = await within_limit(self.kernel, state, content, tool)
         data = await kept_data(self.kernel, session_id, data)
         key = idempotency_key(session_id, call.position, call.index, call.path)
         return ToolFinished(call.call.id, call.call.name, status, shown, data=data, key=key, artifact_id=artifact_id)
+
+
+def _arguments(call: OpenCall) -> dict[str, Any]:
+    """The arguments as the model wrote them; none where they are not JSON."""
+    try:
+        return call.call.parsed()
+    except (ValueError, RecursionError):
+        return {}
 
 
 def _seen(call_id: str, content: Content) -> Content:

@@ -79,6 +79,14 @@ def _has_bytes(part: Any) -> bool:
     return isinstance(getattr(part, "data", None), bytes | bytearray)
 
 
+def check_model(llm: object) -> None:
+    """Raises `ConfigError` for what is no model."""
+    if isinstance(llm, type):
+        raise ConfigError(f"llm must be an object, not the class: {llm.__name__}(...)")
+    if not isinstance(llm, str) and not (hasattr(llm, "complete") or hasattr(llm, "stream")):
+        raise ConfigError("llm must be 'provider:model' or an object with complete() or stream()")
+
+
 def check_limits(rounds: int | None, budget: int | None, output: int | None) -> None:
     """Raises `ConfigError` for a limit of a send that is no positive whole number; None is no limit."""
     if rounds is budget is output is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..model.errors import ConfigError
@@ -40,6 +40,8 @@ class AgentEventBus:
         self.wanted: frozenset[AgentEventType] = frozenset()
         """Types somebody listens to; an event of another type need not be made."""
         self.dropped = 0
+        self._screen: Callable[[AgentEvent], Sequence[AgentEvent]] | None = None
+        self._needed: frozenset[AgentEventType] = frozenset()
 
     def subscribe(self, handler: Subscriber, event_type: AgentEventType | str | None = None) -> Callable[[], None]:
         """Adds a subscriber for one type or, without it, all; returns how to unsubscribe.
@@ -58,8 +60,30 @@ class AgentEventBus:
 
         return unsubscribe
 
+    def screen_with(
+        self, screen: Callable[[AgentEvent], Sequence[AgentEvent]] | None, needs: Iterable[AgentEventType] = ()
+    ) -> None:
+        """Lets `screen` say what is delivered in place of each event; None: every event as it is.
+
+        `needs`: types that it has to see whoever listens. An event on which it raises is logged and not delivered.
+        """
+        self._screen, self._needed = screen, frozenset(needs)
+        self._update()
+
     def publish(self, event: AgentEvent) -> None:
         """Hands the event to everybody who wants it; never raises."""
+        if self._screen is None:
+            return self._deliver(event)
+        try:
+            instead = self._screen(event)
+        except Exception:  # noqa: BLE001 - the observer boundary: what could not be screened is not shown
+            _log.exception("the screen of events raised; the event is not delivered, the run is not affected")
+            return None
+        for one in instead:
+            self._deliver(one)
+        return None
+
+    def _deliver(self, event: AgentEvent) -> None:
         for handler in (*self._all, *self._by_type.get(event.type, ())):
             try:
                 queue = self._queues.get(handler)
@@ -80,6 +104,8 @@ class AgentEventBus:
 
     def _update(self) -> None:
         kinds = {kind for kind, group in self._by_type.items() if group}
+        if kinds:
+            kinds |= self._needed
         self.wanted = frozenset(AgentEventType) if self._all else frozenset(kinds)
 
 

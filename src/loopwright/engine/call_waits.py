@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core import waking
+from ..core import questions, waking
 from ..core.calls import text_of
+from ..model.control_records import HandlerAsked
 from ..model.errors import UsageError
 from ..model.event_types import AgentEventType
 from ..model.family_records import CallWaits, WaitsOn
@@ -24,8 +25,22 @@ if TYPE_CHECKING:
 
 async def ask(one: ToolRun, needed: InputNeeded) -> None:
     """Stores a question of this call; the batch goes on, the run pauses when nothing else is left."""
-    interaction = Interaction(
-        id=f"ask_{one.key[:24]}",
+    if (why := questions.asking_problem(needed, one.run_context.kernel.limits.validate)) is not None:
+        await one.failed(UsageError(f"{one.name} cannot ask this: {why}"), last=True)
+        return
+    await _store(one, QuestionAsked(_interaction(one, needed)))
+
+
+async def ask_for_handler(one: ToolRun, needed: InputNeeded) -> None:
+    """Likewise, of a handler that runs again with the answer. Its intent is void: what it did, it does again."""
+    await _store(one, HandlerAsked(_interaction(one, needed)))
+
+
+def _interaction(one: ToolRun, needed: InputNeeded) -> Interaction:
+    asking = one.call.asking
+    number = (one.call.question is not None) + (0 if asking is None else len(asking.replies))
+    return Interaction(
+        id=f"ask_{one.key[:24]}" + (f"_{number + 1}" if number else ""),
         call_id=one.call.call.id,
         tool_name=one.name,
         prompt=text_of(needed.prompt),
@@ -34,9 +49,12 @@ async def ask(one: ToolRun, needed: InputNeeded) -> None:
         schema=needed.schema,
         metadata=needed.metadata,
     )
+
+
+async def _store(one: ToolRun, asked: QuestionAsked) -> None:
     run = one.run_context
-    await run.journal.append([*one.riders(), QuestionAsked(interaction)])
-    run.emit(AgentEventType.INPUT_REQUESTED, interaction)
+    await run.journal.append([*one.riders(), asked])
+    run.emit(AgentEventType.INPUT_REQUESTED, asked.interaction)
 
 
 async def wait_for(one: ToolRun, needed: WaitNeeded, wrote: bool) -> None:

@@ -46,13 +46,15 @@ if TYPE_CHECKING:
     from ..model.agent_spec import AgentSpec
     from ..model.workflow_records import WorkflowStarted
     from ..model.workflow_spec import WorkflowSpec
-    from . import call_workflows, child_limits, tree_stops
+    from . import call_workflows, child_limits, permits, tool_slots, tree_stops
     from .call_workflows import CallWorkflows
     from .child_limits import ChildLimit
 else:
     workflow_records = Late("loopwright.model.workflow_records")
     call_workflows = Late("loopwright.engine.call_workflows")
     child_limits = Late("loopwright.engine.child_limits")
+    permits = Late("loopwright.engine.permits")
+    tool_slots = Late("loopwright.engine.tool_slots")
     tree_stops = Late("loopwright.engine.tree_stops")
 
 ENDED = frozenset({"completed", "cancelled", "hit_round_limit", "budget_exceeded", "degraded", "failed"})
@@ -69,6 +71,8 @@ class CallChildren:
         self._count = 0
         self._ended: dict[str, ChildFinished] = {}
         self._dropped: list[str] = []
+        self.granted: list[Record] = []
+        """What a person allowed the run that does this call's work."""
         self._reports: list[str] = []
         """Inbox items that say what `wait` answers."""
         self._handed: HandedOff | None = None
@@ -251,7 +255,7 @@ class CallChildren:
             accounts=spawning.accounts_for(state.facts.family, account) if awaited else (),
         )
         begun = workflow_records.WorkflowStarted(spec=msgspec.to_builtins(spec), input=given, detached=not awaited)
-        await self._store(new_child(run, run_id, spawned, begun), spawned, account)
+        await self._store(new_child(run, run_id, spawned, begun, self.granted), spawned, account)
         return run_id
 
     async def _store(
@@ -296,7 +300,8 @@ class CallChildren:
         self, child_id: str, name: str, lifecycle: str, limit: ChildLimit | None = None
     ) -> ChildResult:
         run = self._run
-        result = await (run_child(run, child_id) if limit is None else limit.run_child())
+        work = run_child(run, child_id) if limit is None else limit.run_child()
+        result = await (work if run.kernel.slots is None else tool_slots.without(run.kernel.slots, self._key, work))
         if result is None or result.status not in ENDED:
             questions = () if result is None else result.pending_interactions
             raise CallMustWait(
@@ -361,7 +366,11 @@ def spawned_by(
 
 
 def new_child(
-    run: RunContext, child_id: str, spawned: SessionSpawned, workflow: WorkflowStarted | None = None
+    run: RunContext,
+    child_id: str,
+    spawned: SessionSpawned,
+    workflow: WorkflowStarted | None = None,
+    granted: Sequence[Record] = (),
 ) -> NewChild:
     """The child's head and first records; a workflow run where `workflow` is given. Raises as `checked_record` does."""
     kernel, at = run.kernel, run.kernel.ambient.now()
@@ -369,7 +378,10 @@ def new_child(
     created = SessionCreated(
         child_id, kernel.config.agent_name, None, dict(spawned.persona.metadata), run.session_id, kind
     )
-    first = (spawned,) if workflow is None else (spawned, workflow)
+    first: list[Record] = [spawned] if workflow is None else [spawned, workflow]
+    if run.state.facts.control is not None:
+        first += permits.inherited(run.state)
+    first += granted
     records, rows = first_records(kernel.config, created, at, *first)
     session = NewSession(
         session_id=child_id,

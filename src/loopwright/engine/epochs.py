@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.state import State
 from ..late import Late
@@ -18,7 +19,7 @@ from ..model.errors import ConfigError
 from ..model.records import Record, SendStarted
 from ..model.specs import ToolSpec
 from .kernel import Kernel
-from .running import base_prompt, specs_of
+from .running import base_prompt, found_by, specs_of
 from .turn import Turn, pending_error
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ async def opening(turn: Turn, start: SendStarted) -> list[Record]:
 
 async def started(kernel: Kernel, state: State, start: SendStarted, tools: ToolSource) -> list[Record]:
     """The epoch that a send needs; empty when it is the current one, or when there is nothing to freeze."""
-    want = wanted(kernel, state, start.system_prompt, specs_of(tools, start.tools))
+    want = wanted(kernel, state, start.system_prompt, specs_of(tools, start.tools, found_by(state)))
     reason = _reason(current_epoch(state), want)
     return [] if reason is None else [await _made(kernel, state, want, reason)]
 
@@ -103,6 +104,17 @@ async def renewed(kernel: Kernel, state: State, reason: str) -> list[Record]:
     return [await _made(kernel, state, shape, reason)]
 
 
+async def with_tools(kernel: Kernel, state: State, tools: tuple[ToolSpec, ...], reason: str) -> PromptEpochStarted:
+    """The next epoch with other tools. Files are read again only where the instructions list the tools."""
+    current = current_epoch(state)
+    assert current is not None
+    if "catalogue" not in current.parts:
+        return replace(current, number=current.number + 1, reason=reason, tools=tools)
+    shown_as = (current.representation, current.representation_version)
+    shape = EpochShape(current.base, tools, current.parts, shown_as, current.catalogue_header)
+    return await _made(kernel, state, shape, reason)
+
+
 async def asked_for(turn: Turn, reason: str) -> bool:
     """Starts an epoch with code and files as they are now; False when there is nothing to freeze.
 
@@ -117,7 +129,7 @@ async def asked_for(turn: Turn, reason: str) -> bool:
     state = turn.journal.state
     if state.active is not None:
         raise pending_error(turn.actor.session_id, state)
-    want = wanted(kernel, state, None, specs_of(kernel.tools, None))
+    want = wanted(kernel, state, None, specs_of(kernel.tools, None, found_by(state)))
     if want.is_nothing and current_epoch(state) is None:
         return False
     await turn.journal.commit([await _made(kernel, state, want, reason)], release=True)
@@ -126,7 +138,7 @@ async def asked_for(turn: Turn, reason: str) -> bool:
 
 async def preview(kernel: Kernel, state: State) -> str | None:
     """The instructions of the next send, byte for byte, if nothing about it is overridden."""
-    want = wanted(kernel, state, None, specs_of(kernel.tools, None))
+    want = wanted(kernel, state, None, specs_of(kernel.tools, None, found_by(state)))
     current = current_epoch(state)
     if current is not None and _change(current, want) is None:
         return current.instructions

@@ -7,14 +7,17 @@ Read next: `tool_call.py`.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from ..core.calls import text_of
 from ..core.state import OpenCall
 from ..late import Late
 from ..model.errors import ConfigError, UsageError
+from ..model.event_types import AgentEventType
 from ..model.records import Effect
 from ..ports.cancellation import CancellationToken
-from ..ports.tool import OutputSlice, Woken
+from ..ports.tool import InputNeeded, OutputSlice, Woken
 from ..ports.transaction_work import OnCommit, TransactionHost
 from .outputs import read_slice
 from .running import RunContext
@@ -24,15 +27,20 @@ if TYPE_CHECKING:
     from ..ports.history import SessionHistory
     from ..ports.note_book import NoteBook, TodoList
     from ..ports.timer_book import TimerBook
-    from . import children, past_sends, session_lists, timer_draft
+    from . import children, handler_questions, past_sends, session_lists, timer_draft
     from .children import CallChildren
+    from .handler_questions import CallQuestions
     from .session_lists import Draft, Written
     from .timer_draft import TimerDraft
 else:
     children = Late("loopwright.engine.children")
+    handler_questions = Late("loopwright.engine.handler_questions")
     past_sends = Late("loopwright.engine.past_sends")
     session_lists = Late("loopwright.engine.session_lists")
     timer_draft = Late("loopwright.engine.timer_draft")
+
+LONGEST_PROGRESS = 500
+"""Characters of what a handler says of its progress."""
 
 Left: TypeAlias = "tuple[tuple[OnCommit, ...], tuple[Written, ...], TimerDraft | None]"
 """What a handler wants done with its result: work in the commit, records, timers."""
@@ -46,6 +54,26 @@ class CallMustWait(BaseException):
         self.waits = waits
 
 
+class CallMustAsk(BaseException):
+    """Leaves a handler that asked a person; likewise."""
+
+    def __init__(self, needed: InputNeeded) -> None:
+        super().__init__(needed.prompt)
+        self.needed = needed
+
+
+def leaving_in(several: BaseExceptionGroup[BaseException]) -> CallMustWait | CallMustAsk:
+    """The first leave among what the tasks of a handler raised; its run again finds the others. Raises `several` without one."""
+    left: list[BaseException] = [several]
+    while left:
+        one = left.pop(0)
+        if isinstance(one, CallMustWait | CallMustAsk):
+            return one
+        if isinstance(one, BaseExceptionGroup):
+            left += cast("BaseExceptionGroup[BaseException]", one).exceptions
+    raise several
+
+
 class HandlerContext:
     """What a handler gets; see `ports.tool.ToolContext` for the promises."""
 
@@ -55,6 +83,7 @@ class HandlerContext:
         "_draft",
         "_effect",
         "_is_over",
+        "_questions",
         "_run",
         "_timers",
         "_token",
@@ -77,6 +106,7 @@ class HandlerContext:
         self._call = call
         self._timers: TimerDraft | None = None
         self._children: CallChildren | None = None
+        self._questions: CallQuestions | None = None
         self.session_id = run.session_id
         self.call_id = call.call.id
         self.tool_name = name
@@ -95,6 +125,24 @@ class HandlerContext:
     def history(self) -> SessionHistory:
         """The session's journal as of the last commit."""
         return past_sends.JournalHistory(self._run.kernel.store, self.session_id, self._run.state)
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        kind: str = "text",
+        options: Sequence[str] = (),
+        schema: dict[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        source: str | None = None,
+    ) -> Any:
+        """What a person answers; leaves the handler when nobody did yet."""
+        if self._is_over:
+            raise UsageError(f"a question of call {self.call_id!r} came after its handler had ended; it is not asked")
+        if self._questions is None:
+            self._questions = handler_questions.CallQuestions(self._call, self._run.kernel.limits.validate)
+        more = dict(metadata or {}) if source is None else {**(metadata or {}), "source": source}
+        return self._questions.answer(InputNeeded(prompt, kind, tuple(options), schema, more))
 
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
         """A part of a stored output of this session, or of what it reads as a fork."""
@@ -153,6 +201,12 @@ class HandlerContext:
     def spawned(self) -> CallChildren | None:
         """What became of the call's children, for its result; None when it asked for none."""
         return self._children
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """An event, while the handler runs."""
+        if not self._is_over:
+            told = text_of(message)[:LONGEST_PROGRESS]
+            self._run.emit(AgentEventType.TOOL_PROGRESS, self.call_id, self.tool_name, done, total, told)
 
     def left(self) -> Left:
         """The handler has ended: what it wants done with its result."""

@@ -18,7 +18,7 @@ import msgspec
 from ..config import AgentLoopConfig
 from ..core.state import FACTS_ONLY, State, apply, checkpoint_of, facts_of, hear, pass_over, refusal
 from ..late import Late
-from ..model.codec import CURRENT_FORMAT, FORMATS, decode_record, encode_record
+from ..model.codec import CURRENT_FORMAT, FORMATS, checked, decode_record
 from ..model.errors import (
     AgentUnavailableError,
     ConfigError,
@@ -457,8 +457,7 @@ def checked_record(record: Record, at: float) -> EncodedRecord:
     Raises: `InvalidMessageError` or `ConfigError` naming the field; nothing was stored.
     """
     try:
-        kind, version, body = encode_record(record)
-        decode_record(kind, version, body)
+        kind, version, body = checked(record)
     except (StoreCorruptError, TypeError, ValueError, RecursionError) as error:
         what = type(record).__name__
         why = str(error) if not isinstance(error, RecursionError) else "it is nested too deeply"

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from ..model import events
     from ..ports.executor import Executor
     from ..ports.fold import FoldStrategy
+    from ..ports.hook import HookContext
+    from ..ports.hook_points import HookPoint
+    from ..ports.permission_source import PermissionSource
     from ..ports.prices import Prices
     from ..ports.store_admin import SessionStore
     from ..ports.token_counter import TokenCounter
@@ -37,11 +40,12 @@ if TYPE_CHECKING:
     from .context_parts import ContextParts
     from .model_chain import ModelChain
     from .timer_service import TimerService
+    from .tool_slots import ToolSlots
     from .turn import Turn
 else:
     events = Late("loopwright.model.events")
     Admission = Executor = Turn = ContextParts = FoldStrategy = Learned = Any
-    ModelChain = Prices = TimerService = TokenCounter = Any
+    ModelChain = PermissionSource = Prices = TimerService = TokenCounter = ToolSlots = Any
 
 
 class Kernel(Struct, kw_only=True):
@@ -60,6 +64,8 @@ class Kernel(Struct, kw_only=True):
     keeper: LeaseKeeper
     prices: Prices | None = None
     """What calls cost; None counts tokens alone."""
+    permissions: PermissionSource | None = None
+    """What calls may do; None: everything that hooks let pass."""
     deadlines: Deadlines = msgspec.field(default_factory=Deadlines)
     context: ContextParts | None = None
     """What the host gave for the model's context; None: every part as it is without being asked for."""
@@ -83,10 +89,21 @@ class Kernel(Struct, kw_only=True):
     """Work beside the runs: folds, and what memory is told."""
     timer_service: TimerService | None = None
     """Who fires the timers of this loop, once it was begun."""
+    slots: ToolSlots | None = None
+    """Slots of tools with a limit of their own, once one of them was called."""
     closing: bool = False
     """True once the loop is being closed: nothing beside the runs is begun any more."""
     events: int = 0
     """Events made so far: the `seq` of the newest one."""
+
+    async def hooked(self, point: HookPoint, context: HookContext) -> None:
+        """Calls the hooks of a point and tells observers what guardrails among them decided. Raises `HookFailedError`."""
+        try:
+            await self.hooks.run(point, context)
+        finally:
+            for decision in context.decisions:
+                kind = AgentEventType.GUARDRAIL_DECIDED
+                self.emit(context.session_id, kind, *decision, round_index=context.round_index)
 
     def emit(
         self,

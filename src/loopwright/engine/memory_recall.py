@@ -101,7 +101,7 @@ async def _filtered(run: RunContext, found: list[str], budget: int) -> Sequence[
     context = MemoryContext(
         session_id=run.session_id, round_index=run.round, recalled=list(found), budget_tokens=budget
     )
-    await hooks.run(HookPoint.MEMORY_RECALLED, context)
+    await run.kernel.hooked(HookPoint.MEMORY_RECALLED, context)
     if context.directive is HookDirective.SKIP:
         return ()
     left = cast("list[object]", context.recalled)  # hooks set what they like

@@ -25,11 +25,13 @@ from .running import RunContext, base_prompt
 
 if TYPE_CHECKING:
     from ..core import calls, pairing
+    from ..model import call_errors
     from ..ports import hook
     from . import counting, money, prefix_report, tail
 else:
     calls = Late("loopwright.core.calls")
     pairing = Late("loopwright.core.pairing")
+    call_errors = Late("loopwright.model.call_errors")
     hook = Late("loopwright.ports.hook")
     counting = Late("loopwright.engine.counting")
     money = Late("loopwright.engine.money")
@@ -200,8 +202,8 @@ class ModelTurn:
         if hooks.in_use and hooks.has(hook.HookPoint.LLM_AFTER):
             context = hook.LLMAfterContext(session_id=run.session_id, round_index=self.step.round, response=response)
             try:
-                await run.kernel.hooks.run(hook.HookPoint.LLM_AFTER, context)
-            except HookFailedError as error:
+                await run.kernel.hooked(hook.HookPoint.LLM_AFTER, context)
+            except (HookFailedError, call_errors.GuardrailBlockedError) as error:
                 cost = AttemptFailed(self.step.round, number, error.code, str(error), paid, response.model)
                 return TurnFailed(error, error.code, "failed", number, (*failures, cost))
             response = context.response

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ..core import result as results
     from ..core.result import StatefulResult
     from ..ports import hook
-    from . import children, counting, epochs, folding, tool_batch, wakes
+    from . import children, counting, epochs, folding, found_tools, tool_batch, wakes
 else:
     calls = Late("loopwright.core.calls")
     results = Late("loopwright.core.result")
@@ -64,6 +64,7 @@ else:
     counting = Late("loopwright.engine.counting")
     epochs = Late("loopwright.engine.epochs")
     folding = Late("loopwright.engine.folding")
+    found_tools = Late("loopwright.engine.found_tools")
     tool_batch = Late("loopwright.engine.tool_batch")
     wakes = Late("loopwright.engine.wakes")
 
@@ -196,6 +197,8 @@ class Run:
             if records := await epochs.started(self.kernel, context.state, context.send.start, context.tools):
                 await self.journal.commit(records)
             context.narrow()
+        if (control := context.state.facts.control) is not None and control.revealed:
+            await found_tools.list_found(context)
         turn, start = ModelTurn(context, step), context.send.start
         budget = start.context_budget_tokens
         if budget is not None and await counting.too_long(context, budget, turn.request):
@@ -376,7 +379,7 @@ class Run:
                 self.journal.stop_among(await self.journal.waiting())  # taken with the end of the send
         timers = wakes.timers_of(context.state) if any(call.waits for call in context.state.batch) else ()
         aborted = calls.aborted(context.state, step.error_message or step.outcome)
-        await self._finish(step, also=[*also, *aborted], ops=timers)
+        await self._finish(step, also=[*also, *context.abandoned, *aborted], ops=timers)
 
     async def _round_ended(self, *, had_tools: bool) -> None:
         context = self.context

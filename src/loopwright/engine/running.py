@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ..config import AgentLoopConfig
 from ..core.state import SendFacts, State
@@ -17,11 +17,11 @@ from ..model.codec import decode
 from ..model.errors import SessionFencedError, ToolNotFound
 from ..model.event_types import AgentEventType
 from ..model.messages import Message, UserMessage
-from ..model.records import Record, SendStarted, UserMessageAdded
+from ..model.records import Record, SendStarted, ToolAbandoned, UserMessageAdded
 from ..model.specs import ToolSpec
 from ..ports.cancellation import CancellationToken
 from ..ports.store import InboxItem
-from ..ports.tool import ToolDefinition, ToolSource
+from ..ports.tool import TOOL_SEARCH, ToolDefinition, ToolSource
 from .journal import Journal
 from .kernel import Kernel
 
@@ -48,6 +48,7 @@ class RunContext:
         "_attachments",
         "_path",
         "_specs",
+        "abandoned",
         "allowed",
         "drafted",
         "journal",
@@ -89,6 +90,8 @@ class RunContext:
         """What calls armed and cancelled and is not stored yet."""
         self.timers_settled = 0
         """How many of them were stored or dropped so far."""
+        self.abandoned: tuple[ToolAbandoned, ...] = ()
+        """Handlers that go on though the run is ending; stored with its end."""
         self.narrow()
         self._attachments: Attachments | None = None
         family = self.state.facts.family
@@ -127,15 +130,14 @@ class RunContext:
         if (context := self.state.facts.context) is not None and context.epoch is not None:
             return context.epoch.tools
         if self._specs is None:
-            self._specs = specs_of(self.tools, self.allowed)
+            self._specs = specs_of(self.tools, self.allowed, found_by(self.state))
         return self._specs
 
     def tool(self, name: str) -> ToolDefinition:
         """A tool that this send may use. Raises `ToolNotFound`, also for one that exists but is not allowed."""
         found = self.tools.get(name) if self.allowed is None or name in self.allowed else None
         if found is None:
-            here = self.tools.names()
-            raise ToolNotFound(name, [one for one in here if self.allowed is None or one in self.allowed])
+            raise ToolNotFound(name, [spec.name for spec in specs_of(self.tools, self.allowed, found_by(self.state))])
         return found
 
     @property
@@ -182,10 +184,26 @@ class RunContext:
         _log.warning("session %s: %.2000s", self.session_id, text)
 
 
-def specs_of(tools: ToolSource, allowed: Collection[str] | None) -> tuple[ToolSpec, ...]:
-    """The definitions that a send shows, in the registry's order."""
+def specs_of(tools: ToolSource, allowed: Collection[str] | None, found: Sequence[str] = ()) -> tuple[ToolSpec, ...]:
+    """The definitions that a send shows: in the registry's order, and behind them deferred ones that were found.
+
+    A send that cannot search is shown deferred ones like any other: nothing that it may use is out of its reach.
+    """
     names = [name for name in tools.names() if allowed is None or name in allowed]
-    return tuple([tool.spec for name in names if (tool := tools.get(name)) is not None]) if names else ()
+    if not names:
+        return ()
+    usable = [tool for name in names if (tool := tools.get(name)) is not None]
+    can_search = TOOL_SEARCH in names
+    listed = [tool.spec for tool in usable if not (tool.deferred and can_search)]
+    if found and can_search:
+        deferred = {tool.name: tool for tool in usable if tool.deferred}
+        listed += [deferred[name].spec for name in found if name in deferred]
+    return tuple(listed)
+
+
+def found_by(state: State) -> tuple[str, ...]:
+    """Deferred tools that searches of the session found."""
+    return () if state.facts.control is None else state.facts.control.revealed
 
 
 def base_prompt(config: AgentLoopConfig, state: State, of_send: str | None) -> str | None:
@@ -216,16 +234,18 @@ async def said(kernel: Kernel, state: State, items: Sequence[InboxItem]) -> list
         if item.kind in ("wake", "signal"):
             records += wakes.heard(state, item)
             continue
-        message = await before_append(kernel, session_id, decode(item.body, UserMessage))
+        message = await before_append(kernel, session_id, decode(item.body, UserMessage), "inbox")
         records.append(UserMessageAdded(message, "inbox", (item.item_id,)))
     return records
 
 
-async def before_append(kernel: Kernel, session_id: str, message: UserMessage) -> UserMessage:
+async def before_append(
+    kernel: Kernel, session_id: str, message: UserMessage, source: Literal["send", "inbox"] = "send"
+) -> UserMessage:
     """The message as it is stored: after the hooks that see user messages before that, `without_bytes`."""
     if kernel.hooks.in_use and kernel.hooks.has(hook.HookPoint.MESSAGE_APPEND):
-        context = hook.MessageContext(session_id=session_id, message=message)
-        await kernel.hooks.run(hook.HookPoint.MESSAGE_APPEND, context)
+        context = hook.MessageContext(session_id=session_id, message=message, source=source)
+        await kernel.hooked(hook.HookPoint.MESSAGE_APPEND, context)
         message = context.message if isinstance(context.message, UserMessage) else message
     return await without_bytes(kernel, session_id, message)
 

@@ -34,22 +34,39 @@ from ..ports.tool import (
     ToolHandlerResult,
     WaitNeeded,
 )
+from ..ports.tools_sought import ToolsSought
 from ..ports.transaction_work import OnCommit
 from ..prompts import prompt
-from .handler_context import CallMustWait, HandlerContext, Left
+from .handler_context import CallMustAsk, CallMustWait, HandlerContext, Left, leaving_in
 from .leaving import LEAVING, refused
 from .outputs import kept_data, within_limit
+from .result_hooks import after_hooks, is_failed
 from .running import RunContext
 from .stopping import Stopped, TimedOut, Won, race
 from .threads import in_thread
 
 if TYPE_CHECKING:
-    from ..core import unseen
-    from . import call_waits, session_lists, uncertain
+    from ..core import approvals, unseen
+    from . import (
+        background_calls,
+        call_waits,
+        found_tools,
+        permits,
+        session_lists,
+        tool_attempts,
+        tool_slots,
+        uncertain,
+    )
     from .children import CallChildren
 else:
+    approvals = Late("loopwright.core.approvals")
+    permits = Late("loopwright.engine.permits")
+    background_calls = Late("loopwright.engine.background_calls")
     call_waits = Late("loopwright.engine.call_waits")
+    found_tools = Late("loopwright.engine.found_tools")
     session_lists = Late("loopwright.engine.session_lists")
+    tool_attempts = Late("loopwright.engine.tool_attempts")
+    tool_slots = Late("loopwright.engine.tool_slots")
     uncertain = Late("loopwright.engine.uncertain")
     unseen = Late("loopwright.core.unseen")
 
@@ -65,6 +82,10 @@ class ToolRun:
         self.key = idempotency_key(run.session_id, call.position, call.index, call.path)
         self.tool: ToolDefinition | None = None
         self.intent: ToolStarted | None = None
+        self.decided: list[Record] = []
+        """What permissions said, to be stored with what comes next of the call."""
+        self.granted: Record | None = None
+        """What a person allowed, for a session that does the work of the call."""
         self.began = 0.0
         self.broke = False
         """A hook asked to skip what has not started yet."""
@@ -72,8 +93,12 @@ class ToolRun:
         """Only the host can answer this call."""
         self.threaded = False
         """The handler runs in a thread, which nothing can stop."""
+        self.inside = False
+        """The handler was called and has not returned."""
         self.limit_s: float | None = None
         """What the handler may take, where somebody else than the tool and the loop says."""
+        self.attempts = 1
+        """Calls of its handler so far, where its tool declares more than one."""
         self.spawned: CallChildren | None = None
         """What its handler did with children."""
 
@@ -93,18 +118,31 @@ class ToolRun:
             return await self.answer("invalid", prompt("cut_arguments"))
         except (ValueError, ToolNotFound) as error:
             return await self.answer("invalid", str(error))
+        permissions = self.run_context.kernel.permissions
         if self.tool.handler is None:
-            self.held = True
+            self.held = permissions is None or await permits.permitted(self, permissions)
             return None
+        if self.call.answered and (edited := approvals.edited(self.call)) is not None:
+            self.arguments = edited
         if (why := self._problem()) is not None:
             return await self.answer("invalid", why)
         if not await self._allowed():
             return None
-        return await self._execute()
+        if permissions is not None and not await permits.permitted(self, permissions):
+            return None
+        tool = self.tool
+        if tool.background and background_calls.goes_beside(self):
+            return await background_calls.begin(self)
+        if tool.max_parallel is not None:
+            return await tool_slots.in_slot(self, tool.max_parallel)
+        return await self.execute()
 
     def _problem(self) -> str | None:
         problem = self.run_context.tools.problems(self.name, self.arguments)
-        return None if problem is None else str(ToolValidationError(self.name, problem))
+        if problem is None:
+            return None
+        told = str(ToolValidationError(self.name, problem))
+        return found_tools.with_definition(told, self.tool) if self.tool is not None and self.tool.deferred else told
 
     async def _allowed(self) -> bool:
         """Asks the hooks; True when the handler may run. Also on resume: a hook sees every run of a tool."""
@@ -118,17 +156,19 @@ class ToolRun:
             tool_name=self.name,
             arguments=self.arguments,
             idempotency_key=self.key,
-            answer=call.answer,
+            answer=approvals.heard_by_hooks(call) if call.answered else None,
             answered=call.answered,
         )
-        await run.kernel.hooks.run(HookPoint.TOOL_BEFORE, context)
+        await run.kernel.hooked(HookPoint.TOOL_BEFORE, context)
         if context.question is not None and not call.answered:
             await call_waits.ask(
                 self, InputNeeded(context.question, "approval", context.options, None, {"arguments": context.arguments})
             )
             return False
         if context.directive in (HookDirective.SKIP, HookDirective.BREAK):
-            await self.answer("refused", context.output or f"the call of {self.name} was not permitted")
+            said = approvals.message(call) if call.answered else ""
+            text = context.output or f"the call of {self.name} was not permitted"
+            await self.answer("refused", f"{text}: {said}" if said and said not in text else text)
             return False
         if not await self._approved(judged_here=True):
             return False
@@ -153,17 +193,22 @@ class ToolRun:
             await self.answer("refused", why)
         return why is None
 
-    async def _execute(self) -> None:
+    async def execute(self) -> None:
+        """Runs the handler and answers the call, or leaves it open: it was permitted and need not wait for anything."""
         run, tool = self.run_context, self.tool
         assert tool is not None
         self.intent = ToolStarted(self.call.call.id, self.name, self.arguments, tool.effect, self.key)
         if tool.effect == "once":
-            await run.journal.alone([self.intent])
+            await run.journal.alone(self.riders())
             self.intent = None
+            self.decided = []
         await run.assure_lease()
         run.emit(AgentEventType.TOOL_CALL_STARTED, self.call.call.id, self.name, self.arguments)
         limit = self.limit_s or tool.timeout_s or run.kernel.config.tool_timeout_s
-        for last in (False, True):
+        tries, last = None, False
+        if tool.retry is not None and tool.effect != "once":
+            tries = tool_attempts.Attempts(self, tool.retry, limit)
+        while True:
             context = HandlerContext(run, self.call, self.name, self.key, tool.effect)
             try:
                 run.kernel.ambient.reach(f"tool.before:{self.name}")
@@ -171,16 +216,22 @@ class ToolRun:
                     self._call(tool, context),
                     run.token,
                     run.kernel.deadlines,
-                    timeout_s=limit,
+                    timeout_s=limit if tries is None else tries.left_s(),
                     grace_s=run.kernel.config.stop_grace_s,
                 )
                 run.kernel.ambient.reach(f"tool.after:{self.name}")
             except SessionFencedError:
                 raise
+            except asyncio.CancelledError:
+                self._cut_off(context)
+                raise
             except Exception as error:  # noqa: BLE001 - the tool boundary: any failure is an answer for the model
                 context.drop()
+                if tries is not None and await tries.again(error):
+                    continue
                 if await self.failed(error, last=last):
                     return None
+                last = True
                 continue
             left = context.left()
             self.spawned = context.spawned
@@ -192,22 +243,26 @@ class ToolRun:
             context.drop()
             context.cancellation.cancel("the call was stopped")
             return await self._left(raced, limit)
-        return None
 
     async def _call(self, tool: ToolDefinition, context: HandlerContext) -> Any:
         handler = tool.handler
         assert handler is not None
         task = asyncio.current_task()
+        self.inside = True
         try:
             if not tool.is_async:
                 self.threaded = True
                 return await in_thread(lambda: handler(self.arguments, context))
             value = handler(self.arguments, context)
             return await value if inspect.isawaitable(value) else value
-        except CallMustWait as waiting:
+        except (CallMustWait, CallMustAsk) as waiting:
             return waiting
+        except BaseExceptionGroup as several:
+            return leaving_in(several)
         except LEAVING as leaving:
             raise refused(leaving, "the handler", task) from leaving
+        finally:
+            self.inside = False
 
     async def returned(self, value: Any, left: Left = ((), (), None)) -> None:
         """Stores what a handler, or whoever speaks for it, returned."""
@@ -223,6 +278,10 @@ class ToolRun:
             return await call_waits.wait_for(self, value, bool(works or written or timed))
         if isinstance(value, CallMustWait):
             return await call_waits.wait(self, value.waits)
+        if isinstance(value, CallMustAsk):
+            return await call_waits.ask_for_handler(self, value.needed)
+        if isinstance(value, ToolsSought):
+            return await found_tools.answer(self, value)
         status: ResultStatus = "finished"
         data: Any = None
         if isinstance(value, ToolHandlerResult):
@@ -248,6 +307,8 @@ class ToolRun:
         """The handler raised; False when a hook wants it called once more."""
         run = self.run_context
         text = str(error) if isinstance(error, LoopwrightError) else f"{type(error).__name__}: {text_of(error)}"
+        if self.attempts > 1:
+            text = f"{text} (tried {self.attempts} times)"
         if run.kernel.hooks.has(HookPoint.TOOL_ERROR):
             context = ToolErrorContext(
                 session_id=run.session_id,
@@ -266,6 +327,15 @@ class ToolRun:
         await self.answer("failed", text or type(error).__name__)
         return True
 
+    def _cut_off(self, context: HandlerContext) -> None:
+        """The run ends for another reason, such as a call beside this one: a handler that goes on is told, and noted."""
+        run = self.run_context
+        context.drop()
+        context.cancellation.cancel("the run ended")
+        if self.threaded or self.inside:
+            left = ToolAbandoned(self.call.call.id, self.name, "the handler did not stop in time")
+            run.abandoned = (*run.abandoned, left)
+
     async def _left(self, raced: Stopped | TimedOut, limit_s: float) -> None:
         """The handler lost against a stop or its time limit."""
         assert self.tool is not None
@@ -283,7 +353,7 @@ class ToolRun:
 
     def riders(self) -> list[Record]:
         """What goes into the commit of whatever is said next about the call."""
-        return [self.intent] if self.intent is not None else []
+        return self.decided if self.intent is None else [*self.decided, self.intent]
 
     async def answer(
         self,
@@ -301,7 +371,6 @@ class ToolRun:
         """
         content = as_content(content)  # hooks and handlers may hand in anything
         run = self.run_context
-        failed = status not in ("finished", "answered")
         if run.kernel.hooks.has(HookPoint.TOOL_AFTER):
             context = ToolAfterContext(
                 session_id=run.session_id,
@@ -310,16 +379,13 @@ class ToolRun:
                 tool_name=self.name,
                 arguments=self.arguments,
                 output=content_text(content),
-                failed=failed,
+                failed=is_failed(status),
+                content=content,
+                data=data,
+                source=None if self.tool is None else self.tool.source,
             )
-            before = context.output
-            await run.kernel.hooks.run(HookPoint.TOOL_AFTER, context)
-            if context.output != before:
-                content = as_content(context.output)
-            if context.failed != failed:
-                failed = context.failed
-                status = "failed" if failed else "finished"
-            self.broke = context.directive is HookDirective.BREAK
+            hooked = await after_hooks(run.kernel, context, status)
+            status, content, data, self.broke = hooked.status, hooked.content, hooked.data, hooked.broke
         content, artifact_id = await within_limit(run.kernel, run.state, content, self.tool)
         finished = ToolFinished(
             self.call.call.id,
@@ -342,6 +408,7 @@ class ToolRun:
             self.spawned.forget()
         text = content_text(content)
         duration = run.kernel.ambient.monotonic() - self.began
+        failed = is_failed(status)
         if failed:
             run.emit(AgentEventType.TOOL_CALL_FAILED, self.call.call.id, self.name, text)
         run.emit(

@@ -34,6 +34,7 @@ from .turn import Begun, Turn, healing, waiting_outside
 
 if TYPE_CHECKING:
     from ..core import workflow_state
+    from ..core.workflow_state import WorkflowState
     from ..model import workflow_records
     from . import placing, workflow_stops
 else:
@@ -228,15 +229,19 @@ def told(journal: Journal, outcome: Outcome, text: str, usage: Usage) -> tuple[O
         return (said,)
     if state.workflow is not None and ended is None:
         return (said,)  # it is told of the end of a run, once
-    message = encode(UserMessage(background_report(spawned, here, outcome, text, run=state.workflow is not None)))
+    message = encode(UserMessage(background_report(spawned, here, outcome, text, state.workflow)))
     item_id = f"child:{here}:{state.position}:said" if state.workflow is None else f"run:{here}"
     return said, PutItem(spawned.parent_id, InboxItem(item_id, "message", message, at))
 
 
-def background_report(spawned: SessionSpawned, child_id: str, outcome: str, text: str, *, run: bool = False) -> str:
+def background_report(
+    spawned: SessionSpawned, child_id: str, outcome: str, text: str, run: WorkflowState | None = None
+) -> str:
     """What a parent's model reads about a child, or a workflow run, in the background."""
-    if run:
-        head = f"The workflow {spawned.persona.name} (run {child_id}), started in the background, ended ({outcome}):"
+    if run is not None:
+        tool = run.spec.metadata.get(workflow_state.BACKGROUND_TOOL)
+        what = f"workflow {spawned.persona.name}" if tool is None else f"call {spawned.by} of {tool}"
+        head = f"The {what} (run {child_id}), started in the background, ended ({outcome}):"
         return framed("workflow_report", inside(f"{head}\n{text}"))
     head = f"The agent {spawned.persona.name} ({child_id}), started in the background, says ({outcome}):"
     return framed("agent_report", inside(f"{head}\n{text}"))

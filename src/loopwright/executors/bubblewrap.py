@@ -1,15 +1,13 @@
 """Leaves in a sandbox of Linux namespaces, made by the program `bwrap` (bubblewrap).
 
 Owns: `BubblewrapLauncher`: what a leaf sees of the machine. Must not know: leaves, stores; a store is a path in a variable here.
-Source of the options: bwrap(1), version 0.8.
-Read next: `worker_job.py`, where launchers are promised what.
+Read next: `../namespaces.py`, the walls; `worker_job.py`, where launchers are promised what.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,10 +16,9 @@ from typing import Final
 from msgspec import Struct
 
 from ..model.errors import ConfigError
+from ..namespaces import Mount, devices, is_below, mounted, reason_against, walls
 from ..ports.executor import LeafRef
 from .worker_job import store_variable
-
-PROBE_S: Final = 10.0
 
 _PACKAGE_ROOT: Final = str(Path(__file__).resolve().parents[2])
 
@@ -48,33 +45,7 @@ class BubblewrapLauncher(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def available(self) -> str | None:
         """None when a sandbox can be made here and now, else why not, in a sentence for people. Blocks; tries it."""
-        if not sys.platform.startswith("linux"):
-            return "bubblewrap needs Linux"
-        if shutil.which(self.program) is None:
-            return f"the program {self.program} is not installed (Debian and Ubuntu: apt-get install bubblewrap)"
-        command = [
-            *self._walls(),
-            "--ro-bind",
-            "/",
-            "/",
-            "--dev",
-            "/dev",
-            "--proc",
-            "/proc",
-            "--",
-            sys.executable,
-            "-V",
-        ]
-        try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_S, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"{self.program} cannot be tried: {error}"
-        if done.returncode == 0:
-            return None
-        said = done.stderr.strip() or f"exit code {done.returncode}"
-        return f"{self.program} cannot make a sandbox here, as when the kernel or a container forbids user namespaces: {said}"
+        return reason_against(self.program)
 
     def build(
         self, base_argv: Sequence[str], base_env: Mapping[str, str], ref: LeafRef, workspace: str
@@ -89,18 +60,11 @@ class BubblewrapLauncher(Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ConfigError(f"there is no {', '.join(missing)}; a sandbox can only be given what exists")
         empty = [os.path.abspath(path) for path in ("/tmp", *self.hidden)]
         needed = _needed(base_argv, base_env, self.readable)
-        mounts = [("--tmpfs", path) for path in empty]
-        mounts += [("--ro-bind", path) for path in needed if any(_is_below(path, folder) for folder in empty)]
-        mounts += [("--bind", os.path.abspath(path)) for path in dict.fromkeys(writable)]
-        argv = [*self._walls(), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-        # From the outside in, so that what is said of a folder holds whatever is said of the one around it.
-        for how, path in sorted(mounts, key=lambda mount: mount[1].rstrip("/").count("/")):
-            argv += [how, path] if how == "--tmpfs" else [how, path, path]
+        mounts = [Mount("ro-bind", "/"), *[Mount("tmpfs", path) for path in empty]]
+        mounts += [Mount("ro-bind", path) for path in needed if any(is_below(path, folder) for folder in empty)]
+        mounts += [Mount("bind", os.path.abspath(path)) for path in dict.fromkeys(writable)]
+        argv = [*walls(self.program, network=self.network), *mounted(mounts[:1]), *devices(), *mounted(mounts[1:])]
         return [*argv, "--chdir", workspace, "--", *base_argv], {**base_env, "TMPDIR": "/tmp"}
-
-    def _walls(self) -> list[str]:
-        shared = ["--share-net"] if self.network else []
-        return [self.program, "--unshare-all", *shared, "--die-with-parent", "--new-session"]
 
 
 def _folder_of_store(dsn: str, workspace: str) -> str | None:
@@ -124,8 +88,4 @@ def _needed(argv: Sequence[str], env: Mapping[str, str], readable: Sequence[str]
     found = [os.path.abspath(path) for path in given if path]
     there = [path for path in dict.fromkeys(found) if os.path.exists(path)]
     # What lies in another of them comes with it; a link there cannot be mounted over.
-    return [path for path in there if not any(_is_below(path, other) for other in there if other != path)]
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return os.path.commonpath([path, folder]) == folder
+    return [path for path in there if not any(is_below(path, other) for other in there if other != path)]

@@ -139,3 +139,18 @@ class CompactionFailed(RunError):
         self.why = why
         """The code of what went wrong, such as "fold.timed_out" or "fold.empty"."""
         self.detail = detail
+
+
+class GuardrailBlockedError(RunError):
+    """A guardrail refused an input, of which nothing was stored, or a reply, whose send ended as failed."""
+
+    code = "guardrail.blocked"
+
+    def __init__(self, guardrail: str, session_id: str, reason: str, *, input_refused: bool) -> None:
+        self.guardrail = guardrail
+        self.session_id = session_id
+        self.reason = reason
+        self.input_refused = input_refused
+        """False: it was the reply."""
+        what = "the input; nothing was stored" if input_refused else "the reply; the session goes on with the next send"
+        super().__init__(f"guardrail {guardrail!r} refused {what} (session {session_id!r}): {reason}")

@@ -66,7 +66,13 @@ WORKFLOW_KINDS: Final = (
 )
 """Those of `workflow_records.py`, likewise."""
 
-CONTROL_KINDS: Final = ("permission_decided", "permission_granted", "permission_mode_set", "tools_revealed")
+CONTROL_KINDS: Final = (
+    "permission_decided",
+    "permission_granted",
+    "permission_mode_set",
+    "tools_revealed",
+    "handler_asked",
+)
 """Those of `control_records.py`, likewise."""
 
 FORMATS: dict[tuple[str, int], int] = {
@@ -124,6 +130,21 @@ def encode_record(record: Record) -> tuple[str, int, bytes]:
     """(kind, version, body) of a record."""
     kind = KINDS.get(type(record)) or kind_of(type(record))
     return kind, VERSIONS.get(kind, 1), encode(record)
+
+
+def checked(record: Record) -> tuple[str, int, bytes]:
+    """(kind, version, body) of a record that can be read again.
+
+    Raises: `StoreCorruptError`, `TypeError`, `ValueError` or `RecursionError` for one that cannot.
+    """
+    kind = KINDS.get(type(record)) or kind_of(type(record))
+    try:
+        body = _encoder.encode(record)
+        (_decoders.get(kind) or _decoder(kind)).decode(body)
+    except (UnicodeEncodeError, OverflowError, msgspec.DecodeError, UnicodeDecodeError, TypeError):
+        body = encode(record)
+        _decode_slowly(body, _class_of(kind))
+    return kind, VERSIONS.get(kind, 1), body
 
 
 def decode_record(kind: str, version: int, body: bytes) -> Record:

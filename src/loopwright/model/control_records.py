@@ -1,4 +1,4 @@
-"""What was decided about calls: permissions, standing answers, modes, tools that were found.
+"""What was decided about calls: permissions, standing answers, modes, tools that were found; what their handlers asked.
 
 Owns: these kinds of records. Must not know: how they are folded (`core/control_state.py`). Loaded with the first of them:
 a plain conversation has none. The rules of `records.py` hold here as well.
@@ -10,6 +10,8 @@ Read next: `core/control_state.py`.
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
+
+from .records import QuestionAsked
 
 Decision = Literal["allow", "ask", "deny"]
 """What a policy says about a call."""
@@ -52,6 +54,8 @@ class PermissionModeSet(
     """From here on the session's calls are judged in this mode."""
 
     mode: PermissionMode
+    widened: bool = False
+    """The host said that it holds where the loop's own mode is narrower."""
     by: str = ""
 
 
@@ -64,5 +68,15 @@ class ToolsRevealed(
     call_id: str = ""
 
 
-ControlRecord: TypeAlias = PermissionDecided | PermissionGranted | PermissionModeSet | ToolsRevealed
+class HandlerAsked(QuestionAsked, frozen=True, gc=False, tag_field="kind", tag="handler_asked"):
+    """A handler asked a person and left: its call waits, and with the answer the handler runs again from its start.
+
+    A kind of its own, not a field of `QuestionAsked`: a reader that does not know it would make the answer the result of
+    the call and never run the handler. So it needs format 5, and an older reader refuses the session before anything is
+    spent. The answer is a `QuestionAnswered` as ever. Until it comes nothing of the handler runs: an intent that was stored
+    before is void, and the call is not one of unknown outcome.
+    """
+
+
+ControlRecord: TypeAlias = PermissionDecided | PermissionGranted | PermissionModeSet | ToolsRevealed | HandlerAsked
 """Everything above."""

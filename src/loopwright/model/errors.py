@@ -1,6 +1,5 @@
 """The errors that Loopwright raises, as one tree, each with a code that never changes.
-
-Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: few processes need them.
+Those marked (calls), (archive), (family), (connection) and (web) are in `call_errors.py` and so on: few processes need them.
 
     LoopwrightError                      loopwright.error
     ├── UsageError                       fix the call
@@ -33,6 +32,7 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   ├── ForkPositionError            session.fork_position   (archive)
     │   ├── SessionReferencedError       session.referenced   (archive)
     │   ├── MemoryRefusedError           memory.refused   (archive)
+    │   ├── WebRefusedError              web.refused   (web)
     │   └── LoopClosedError              loop.closed
     ├── RetryLaterError                  wait and try again
     │   ├── SessionBusyError             session.busy
@@ -44,7 +44,8 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     │   ├── LeafElsewhereError           leaf.elsewhere   (family)
     │   ├── BudgetRefusedError           budget.refused
     │   ├── StoreUnavailableError        store.unavailable
-    │   └── StoreFullError               store.full
+    │   ├── StoreFullError               store.full
+    │   └── McpUnavailableError          mcp.unavailable   (connection)
     ├── StoreError                       look after the database
     │   ├── StoreSchemaError             store.schema
     │   ├── StoreCorruptError            store.corrupt
@@ -65,11 +66,17 @@ Those marked (calls), (archive) and (family) are in `call_errors.py` and so on: 
     ├── RunError                         what ended a run
     │   ├── CancellationRequested        cancelled
     │   ├── HookFailedError              hook.failed
+    │   ├── GuardrailBlockedError        guardrail.blocked   (calls)
     │   ├── StructuredOutputError        output.invalid
     │   ├── PoisonedError                session.poisoned
     │   ├── CompactionFailed             compaction.failed   (calls)
     │   ├── ToolFailure                  tool.failed   (calls)
-    │   └── OnCommitError                tool.on_commit   (calls)
+    │   ├── WebFailedError               web.failed   (web)
+    │   ├── WebServiceError              web.service   (web)
+    │   ├── DocumentUnreadableError      document.unreadable   (web)
+    │   ├── OnCommitError                tool.on_commit   (calls)
+    │   ├── McpAnswerError               mcp.answer   (connection)
+    │   └── McpLostError                 mcp.lost   (connection)
     └── InvariantError                   bug.invariant    (a fault of ours: please report it)
 
 Owns: these classes, their codes and their facts. Must not know: anything else. Read next: `records.py`.

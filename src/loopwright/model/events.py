@@ -152,6 +152,29 @@ class ToolCallFailed(Struct, frozen=True, tag="tool_call_failed"):
     output: str
 
 
+class ToolAttemptFailed(Struct, frozen=True, tag="tool_attempt_failed"):
+    """A handler failed and is called again, under the same key."""
+
+    tool_call_id: str
+    name: str
+    attempt: int
+    """From 1."""
+    max_attempts: int
+    error: str
+    next_sleep_s: float
+
+
+class ToolProgress(Struct, frozen=True, tag="tool_progress"):
+    """A handler says how far it is."""
+
+    tool_call_id: str
+    name: str
+    done: float
+    total: float | None
+    """None: how much there is is not known."""
+    message: str
+
+
 class LoopCancelled(Struct, frozen=True, tag="loop_cancelled"):
     """The run was stopped."""
 
@@ -325,6 +348,19 @@ class WorkflowStep(Struct, frozen=True, tag="workflow_step"):
     error_message: str | None = None
 
 
+class GuardrailDecided(Struct, frozen=True, tag="guardrail_decided"):
+    """A guardrail blocked, rewrote or noted something."""
+
+    guardrail: str
+    stage: str
+    """"input" | "output" | "arguments" | "result" | "recalled"."""
+    action: str
+    """"block" | "rewrite" | "annotate"."""
+    reason: str
+    tool_name: str | None = None
+    call_id: str | None = None
+
+
 class AgentError(Struct, frozen=True, tag="agent_error"):
     """The send ends as failed."""
 
@@ -349,6 +385,8 @@ EventData: TypeAlias = (
     | ToolCallStarted
     | ToolCallCompleted
     | ToolCallFailed
+    | ToolAttemptFailed
+    | ToolProgress
     | LoopCancelled
     | PromptPrefix
     | UsageUpdated
@@ -368,6 +406,7 @@ EventData: TypeAlias = (
     | TimerFired
     | TimerUnserved
     | WorkflowStep
+    | GuardrailDecided
     | AgentError
 )
 """The payload of an event, one class a kind."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .timer_book import TimedSession, TimerBook
     from .token_counter import TokenCounter
     from .tool import InputNeeded, OutputSlice, ToolContext, ToolDefinition, ToolSource, UnknownOutcome
+    from .tool_retry import ToolRetry
     from .transaction_work import OnCommit, TransactionCursor, TransactionHost
     from .wake_source import WakeSource
 
@@ -116,6 +117,7 @@ _HOME = {
     "TodoList": "note_book",
     "ToolContext": "tool",
     "ToolDefinition": "tool",
+    "ToolRetry": "tool_retry",
     "ToolSource": "tool",
     "TransactionCursor": "transaction_work",
     "TransactionHost": "transaction_work",
@@ -198,6 +200,7 @@ __all__ = [
     "TokenCounter",
     "ToolContext",
     "ToolDefinition",
+    "ToolRetry",
     "ToolSource",
     "TransactionCursor",
     "TransactionHost",

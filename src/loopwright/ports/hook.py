@@ -8,11 +8,11 @@ Read next: `hook_points.py`, `engine/hooks.py` (registry), `docs/hooks.md` (what
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from ..model.messages import Message, ToolCall
+from ..model.messages import Content, Message, ToolCall
 from ..model.records import Outcome
 from ..model.specs import ToolSpec
 from .hook_points import HookDirective as HookDirective
@@ -27,6 +27,8 @@ class HookContext(Struct, kw_only=True):
     session_id: str
     round_index: int = 0
     directive: HookDirective = HookDirective.CONTINUE
+    decisions: list[tuple[Any, ...]] = field(default_factory=lambda: [])
+    """What guardrails decided here, as the values of `GuardrailDecided`; told to observers after the hooks."""
 
 
 class SessionStartContext(HookContext, kw_only=True):
@@ -115,7 +117,14 @@ class ToolAfterContext(HookContext, kw_only=True):
     tool_name: str
     arguments: dict[str, Any]
     output: str
+    """The text of the result."""
     failed: bool
+    content: Content = ""
+    """The result with its pictures and files. One that is replaced counts more than `output`."""
+    data: Any = None
+    """What the handler gave for programs; may be replaced."""
+    source: str | None = None
+    """Who wrote the result, where the tool declares that it brings text of strangers."""
 
 
 class ToolErrorContext(HookContext, kw_only=True):
@@ -132,6 +141,8 @@ class MessageContext(HookContext, kw_only=True):
     """A user message about to be stored."""
 
     message: Message
+    source: Literal["send", "inbox"] = "send"
+    """Where it is from. A hook that raises refuses one of `send`; one from the inbox was accepted before."""
 
 
 class CompletionContext(HookContext, kw_only=True):

@@ -29,8 +29,10 @@ class ShellBackend(Protocol):
     def launch(self, command: str, workspace: str) -> ShellLaunch:
         """The process that runs `command` with `workspace` as its folder.
 
-        Guarantees asked of an implementer: no effect of its own before the process starts; everything that the command starts
-        ends when the process group of that process is killed (a sandbox's client has to pass the end on).
+        Guarantees asked of an implementer: no effect of its own before the process starts; standard input, output and errors
+        of that process are those of the command; everything that the command starts ends when the process group of that
+        process is killed (a sandbox's client has to pass the end on). `command` is one of the shell's language, of any length;
+        a shell that lives on between commands is a command, too (`tools/shell_session.py`).
         Raises: `ToolFailure` with the reason when the command cannot be run now. Called concurrently from any thread. Cheap.
         """
         ...

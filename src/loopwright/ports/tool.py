@@ -7,7 +7,7 @@ Read next: `tools/decorator.py`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypedDict
 
 from msgspec import Struct, field
 
@@ -39,7 +39,7 @@ class InputNeeded(Struct, frozen=True):
 
     prompt: str
     kind: str = "text"
-    """"text" | "choice" | "confirm" | "form"."""
+    """"text" | "choice" | "confirm" | "form" | "elicitation"."""
     options: tuple[str, ...] = ()
     schema: dict[str, Any] | None = None
     """JSON Schema of the answer; None accepts any JSON value."""
@@ -133,6 +133,33 @@ class ToolContext(Protocol):
         """What happened, when this call waited for something and is run again; None at its first run."""
         ...
 
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        kind: str = "text",
+        options: Sequence[str] = (),
+        schema: dict[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        source: str | None = None,
+    ) -> Any:
+        """What a person answers: at once when it was answered, else the handler is left here and run again from its start.
+
+        The first run stores the question and ends in this call, as if it were cancelled; the run pauses, for days if need be,
+        in no process. With the answer (`submit_input`) the handler runs again, and the same call of `ask` returns it. So what
+        a handler does before it asks happens again, whatever the effect of its tool: ask first, then act. What it wrote to
+        notes, timers or `on_commit` before is written by the run that ends with a result.
+        A handler may ask several times, one after the other: each question has an id of its own, and the n-th of the same
+        words gets the n-th answer to them. Words that change from run to run are new questions, at most 32 in one call.
+        `kind`: text (the answer is a string), choice (one of `options`), confirm (true or false), form (an object that fits
+        `schema`), or elicitation: then it is `{"action": "accept" | "decline" | "cancel", "content": …}`, and `schema` is that
+        of the content. `schema` in place of what the kind says. `source`: who asks, where it is not the tool, for example
+        the name of a server; people are shown it.
+        Raises: `UsageError` for a question over the bounds (20,000 characters, 200 options, 64 KiB of schema or metadata),
+        for a schema that is none, and for the 33rd question.
+        """
+        ...
+
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
         """The characters in `limit` bytes from byte `offset` of a stored tool output of this session.
 
@@ -140,6 +167,11 @@ class ToolContext(Protocol):
         and there is at least one character until the end: parts that each begin at the `end` of the last are the whole.
         Raises: `ToolFailure` for an unknown id, for one of another session, and for what is no text.
         """
+        ...
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tells observers how far the call is: an event, of which nothing is stored. After the handler has ended it does
+        nothing. `message` is cut at 500 characters. Concurrency: from the handler's event loop."""
         ...
 
     def on_commit(self, fn: OnCommit) -> None:
@@ -266,6 +298,10 @@ class ToolSource(Protocol):
     def problems(self, name: str, arguments: Mapping[str, Any]) -> str | None:
         """Why `arguments` do not fit the tool's schema, naming the path; None when they do."""
         ...
+
+
+TOOL_SEARCH: Final = "tool_search"
+"""The tool that finds deferred ones; where a send does not have it, they are listed like any other."""
 
 
 class NoTools:

@@ -1,6 +1,6 @@
 """How often a tool's handler is called again when it fails.
 
-Owns: the setting. Must not know: who carries it out (`engine/tool_call.py`).
+Owns: the setting. Must not know: who carries it out (`engine/tool_attempts.py`).
 Read next: `tool.py`.
 """
 

@@ -17,19 +17,25 @@ from ..ports.store_admin import UncertainCall
 
 STARTED: Final = "tool_started"
 FINISHED: Final = "tool_finished"
-LEDGER_KINDS: Final = (STARTED, FINISHED)
+ASKED: Final = "handler_asked"
+LEDGER_KINDS: Final = (STARTED, FINISHED, ASKED)
 """The only kinds that `uncertain_calls` reads."""
 
 
-class _Call(msgspec.Struct):
-    """The fields of both kinds that matter here; others are skipped by the decoder."""
+class _AskedOf(msgspec.Struct):
+    call_id: str = ""
 
-    call_id: str
+
+class _Call(msgspec.Struct):
+    """The fields of all kinds that matter here; others are skipped by the decoder."""
+
+    call_id: str = ""
     name: str = ""
     arguments: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     effect: str = ""
     key: str = ""
     status: str = ""
+    interaction: _AskedOf | None = None
 
 
 _decoder = msgspec.json.Decoder(_Call)
@@ -39,7 +45,7 @@ def uncertain_calls(records: Iterable[tuple[str, StoredRecord]]) -> list[Uncerta
     """Calls left open by `records`: (session id, record) of `LEDGER_KINDS`, in order within each session.
 
     A call is open when it was started with effect "once" and has no finish, or only one of status "uncertain" (then the
-    model was told). Providers may repeat call ids within a session, so the idempotency key, where the finish has one,
+    model was told). A handler that asked a person has ended in a known place: it runs again with the answer. Providers may repeat call ids within a session, so the idempotency key, where the finish has one,
     is part of a call's identity.
     """
     found: dict[tuple[str, str, str], UncertainCall] = {}
@@ -62,6 +68,12 @@ def uncertain_calls(records: Iterable[tuple[str, StoredRecord]]) -> list[Uncerta
                     started_at=record.at,
                     told=False,
                 )
+            continue
+        if record.kind == ASKED:
+            asked = "" if call.interaction is None else call.interaction.call_id
+            newest = [known for known, one in found.items() if known[:2] == (session_id, asked) and not one.told]
+            if newest:
+                del found[newest[-1]]
             continue
         for identity in [known for known in found if known[:2] == (session_id, call.call_id)]:
             if call.key and call.key != identity[2]:

@@ -7,6 +7,7 @@ Read next: `scripted.py`, `model_server.py`.
 from .canonical import canonical
 from .crash_matrix import CrashMatrixError, CrashScenario, crash_matrix
 from .crash_points import CrashPoints, EffectLog, StopAt
+from .fake_tools import FakeTool
 from .scripted import ScriptedLLM, ScriptError, calls, gated
 from .transport_suite import TransportSuite, run_transport_suite
 from .virtual import VirtualAmbient
@@ -16,6 +17,7 @@ __all__ = [
     "CrashPoints",
     "CrashScenario",
     "EffectLog",
+    "FakeTool",
     "ScriptError",
     "ScriptedLLM",
     "StopAt",

@@ -24,6 +24,7 @@ from ..model.context_records import (
     TodoWritten,
     TokensCalibrated,
 )
+from ..model.control_records import PermissionDecided, PermissionGranted, ToolsRevealed
 from ..model.family_records import (
     CallWaits,
     CallWoken,
@@ -74,6 +75,9 @@ _OF_A_CALL = (
     CallWoken,
     SignalTaken,
     HandedOff,
+    PermissionDecided,
+    PermissionGranted,
+    ToolsRevealed,
 )
 _OF_A_RESULT = (NoteWritten, TodoWritten)
 """Written with the result that comes next."""
@@ -230,7 +234,7 @@ class _Reading:
             case QuestionAsked():
                 call_id = record.interaction.call_id
                 self._questions[record.interaction.id] = call_id
-            case QuestionAnswered():
+            case QuestionAnswered() | PermissionGranted():
                 call_id = self._questions.get(record.interaction_id, "")
             case ChildFinished():
                 call_id = self._children.get(record.child_id, "")

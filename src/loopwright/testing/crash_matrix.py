@@ -20,6 +20,7 @@ from ..core.pairing import problem
 from ..engine.actor import ACTORS
 from ..loop import StatefulAgentLoop
 from ..model.codec import decode_record
+from ..model.control_records import HandlerAsked
 from ..model.family_records import SessionSpawned
 from ..model.messages import as_messages
 from ..model.records import ToolFinished, ToolStarted
@@ -400,20 +401,20 @@ async def look_at(dsn: str, opened: Callable[[str], SessionStore] = open_store) 
 
 
 async def _read(store: SessionStore) -> StoreContent:
-    journal: list[str] = []
+    journal, heads = list[str](), list[Head]()
     started: dict[str, tuple[str, str]] = {}
-    statuses: dict[str, str] = {}
-    heads: list[Head] = []
-    lines: dict[str, list[str]] = {}
-    spawned: dict[str, SessionSpawned] = {}
+    statuses, lines, spawned = dict[str, str](), dict[str, list[str]](), dict[str, SessionSpawned]()
     for head in await store.list(SessionQuery(limit=10_000)):
         heads.append(head)
         rows = await store.read(head.session_id)
         lines[head.session_id] = [f"session {head.status}", *canonical(rows)]
+        of_call = dict[str, str]()
         for row in rows:
             record = decode_record(row.kind, row.version, row.body)
             if isinstance(record, ToolStarted):
-                started[record.key] = (record.name, record.effect)
+                started[record.key], of_call[record.call_id] = (record.name, record.effect), record.key
+            elif isinstance(record, HandlerAsked):
+                started.pop(of_call.get(record.interaction.call_id, ""), None)  # it ended in a known place
             elif isinstance(record, ToolFinished):
                 statuses[record.key] = record.status
             elif isinstance(record, SessionSpawned):

@@ -34,9 +34,10 @@ class ToolCalls(Struct, frozen=True):
 
 
 class Gated(Struct, frozen=True):
-    """A step that waits; made by `gated`."""
+    """A step of a model or of a `FakeTool` that waits; made by `gated`."""
 
-    step: Step
+    step: Any
+    """A `Step`; of a `FakeTool`, a `ToolStep`."""
     gate: asyncio.Event
     """The reply comes once this is set."""
     reached: asyncio.Event | None = None
@@ -55,7 +56,7 @@ def calls(*wanted: tuple[str, Mapping[str, Any] | str], text: str = "") -> ToolC
     return ToolCalls(wanted, text)
 
 
-def gated(step: Step, gate: asyncio.Event, *, reached: asyncio.Event | None = None) -> Gated:
+def gated(step: Any, gate: asyncio.Event, *, reached: asyncio.Event | None = None) -> Gated:
     """`step`, but only once `gate` is set; `reached` is set when the call waits there."""
     return Gated(step, gate, reached)
 

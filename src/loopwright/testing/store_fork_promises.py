@@ -7,6 +7,7 @@ Read next: `ports/store.py` (`ForkPoint`), `store_family_promises.py`.
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 from msgspec import structs
 
@@ -44,6 +45,9 @@ async def holding(store: SessionStore, session_id: str = "s") -> str:
 
 class ForkReadingPromises(StoreMaker):
     """A fork has the base's records and then its own; the base does not notice."""
+
+    fork_chain: ClassVar[int]
+    """See `StoreMaker.fork_chain`."""
 
     @promise
     async def test_a_fork_reads_its_base_up_to_the_fork_and_then_itself(self, kit: StoreKit) -> None:

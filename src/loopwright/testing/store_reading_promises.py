@@ -168,11 +168,16 @@ class ArtifactPromises:
         """Oldest first; those the model was told about are marked."""
         store = kit.open()
         writer = await begin(store)
-        for call in ("done", "open", "told", "failed"):
+        for call in ("done", "open", "told", "failed", "asked"):
             await writer.write(records=(_started(call, "once"),))
         await writer.write(records=(_started("pure", "pure"), _started("again", "idempotent")))
         await writer.write(
-            records=(_finished("done", "ok"), _finished("told", "uncertain"), _finished("failed", "error"))
+            records=(
+                _asked("asked"),
+                _finished("done", "ok"),
+                _finished("told", "uncertain"),
+                _finished("failed", "error"),
+            )
         )
         other = await begin(store, "other")
         await other.write(records=(_started("done", "once", at=5.0),))
@@ -201,6 +206,11 @@ class ArtifactPromises:
 def _started(call: str, effect: str, *, at: float = 20.0) -> EncodedRecord:
     body = {"kind": "tool_started", "call_id": call, "name": "charge", "arguments": {"cents": 5}, "effect": effect}
     return EncodedRecord("tool_started", 1, at, json.dumps(body | {"key": f"key-{call}"}).encode())
+
+
+def _asked(call: str) -> EncodedRecord:
+    body = {"kind": "handler_asked", "interaction": {"id": "q", "call_id": call, "tool_name": "charge", "prompt": "?"}}
+    return EncodedRecord("handler_asked", 1, 20.5, json.dumps(body).encode())
 
 
 def _finished(call: str, status: str) -> EncodedRecord:

@@ -20,7 +20,7 @@ from ..model.timer_spec import Timer, TimerBody
 from ..ports.cancellation import CancellationToken
 from ..ports.child_agents import Agents
 from ..ports.history import HistoryPiece
-from ..ports.tool import OutputSlice, Woken
+from ..ports.tool import InputNeeded, OutputSlice, Woken
 from ..ports.transaction_work import OnCommit, TransactionCursor
 
 
@@ -110,7 +110,8 @@ class FakeToolContext:
     """Everything a handler can ask of a `ToolContext`, with plain values.
 
     `outputs` are the stored outputs that `read_output` serves, by id; `notes`, `todo` and `timers` begin empty. `history` is
-    what can be recalled. Cancel `cancellation` to stop the handler under test.
+    what can be recalled. Set `answers` to what a person says to `ask`, one after the other; `asked` is what was asked.
+    Cancel `cancellation` to stop the handler under test.
     """
 
     def __init__(
@@ -120,7 +121,6 @@ class FakeToolContext:
         call_id: str = "call_test",
         tool_name: str = "tool",
         idempotency_key: str = "0" * 64,
-        round_index: int = 1,
         outputs: Mapping[str, str] | None = None,
         history: Sequence[HistoryPiece] = (),
     ) -> None:
@@ -128,7 +128,7 @@ class FakeToolContext:
         self.call_id = call_id
         self.tool_name = tool_name
         self.idempotency_key = idempotency_key
-        self.round_index = round_index
+        self.round_index = 1
         self.cancellation = CancellationToken()
         self.scratch: dict[str, Any] = {}
         self.notes = FakeNoteBook()
@@ -136,6 +136,10 @@ class FakeToolContext:
         self.timers = FakeTimerBook()
         self.history = FakeHistory(history)
         self.woken: Woken | None = None
+        self.asked: list[InputNeeded] = []
+        self.answers: list[Any] = []
+        self.told: list[tuple[float, float | None, str]] = []
+        """What was given to `progress`."""
         self._outputs = dict(outputs or {})
         self._works: list[OnCommit] = []
 
@@ -144,12 +148,33 @@ class FakeToolContext:
         """Raises: `ToolFailure`: children need a loop."""
         raise ToolFailure("agents need a running session; test this tool with a StatefulAgentLoop on memory:")
 
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        kind: str = "text",
+        options: Sequence[str] = (),
+        schema: dict[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        source: str | None = None,
+    ) -> Any:
+        """The next of `answers`, unchecked. Raises: `ToolFailure` when there are no more."""
+        more = dict(metadata or {}) if source is None else {**(metadata or {}), "source": source}
+        self.asked.append(InputNeeded(prompt, kind, tuple(options), schema, more))
+        if not self.answers:
+            raise ToolFailure(f"nobody answers {prompt!r}; set `answers` of the FakeToolContext")
+        return self.answers.pop(0)
+
     async def read_output(self, artifact_id: str, *, offset: int = 0, limit: int = 20_000) -> OutputSlice:
         """A part of an output given at construction. Raises: `ToolFailure` for an unknown id."""
         if artifact_id not in self._outputs:
             raise ToolFailure(f"no stored output {artifact_id!r}; known: {', '.join(self._outputs) or 'none'}")
         data = encoded(self._outputs[artifact_id])
         return slice_of(data, 0, len(data), offset, limit)
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Keeps it in `told`."""
+        self.told.append((done, total, message))
 
     def on_commit(self, fn: OnCommit) -> None:
         """Keeps the function for `commit`."""

@@ -29,7 +29,7 @@ def spawn_agent_tool(agents: Sequence[AgentSpec] = ()) -> ToolDefinition:
         lines = [f"- {spec.name}: {_first_line(spec)}" for spec in agents]
         described = "\n".join([described, "", "Agents:", *lines])
 
-    @tool(description=described, effect="idempotent", timeout_s=86_400.0)
+    @tool(description=described, effect="idempotent", timeout_s=86_400.0, touches="session")
     async def spawn_agent(
         task: str,
         ctx: ToolContext,
@@ -63,7 +63,7 @@ def spawn_agent_tool(agents: Sequence[AgentSpec] = ()) -> ToolDefinition:
 def agents_tool() -> ToolDefinition:
     """`agents`: list, await, nudge and stop agents in the background. Effect idempotent."""
 
-    @tool(description=description_of("agents"), effect="idempotent", timeout_s=86_400.0)
+    @tool(description=description_of("agents"), effect="idempotent", timeout_s=86_400.0, touches="session")
     async def agents(
         action: Literal["list", "await", "nudge", "stop"],
         ctx: ToolContext,
@@ -107,6 +107,7 @@ def hand_off_tool(spec: AgentSpec, *, when: str) -> ToolDefinition:
         name=f"hand_off_to_{_tool_part(spec.name)}",
         description=f"{description_of('hand_off')} {when}",
         effect="idempotent",
+        touches="session",
     )
     async def hand_off(ctx: ToolContext, reason: str = "") -> str:
         """Hand the conversation to another agent.

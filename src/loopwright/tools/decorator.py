@@ -15,6 +15,7 @@ from ..model.errors import ConfigError
 from ..model.records import Effect
 from ..ports.tool import Project, Reconcile, ToolContext, ToolDefinition
 from .docstring import read_docstring
+from .settings_problems import settings_problems
 from .signature import Parameters, convert_arguments, read_parameters
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider accepts as a tool's name; the whole name must match."""
-
-_EFFECTS = ("pure", "idempotent", "once")
 
 
 class FunctionHandler:
@@ -44,10 +43,14 @@ class FunctionHandler:
 
     def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Raises `ToolValidationError` when the arguments are not what the annotations say; else what the function does."""
-        values = convert_arguments(self._parameters.types, arguments, self._tool_name)
+        values = self.converted(arguments)
         if self._parameters.context is not None:
             values[self._parameters.context] = context
         return self.function(**values)
+
+    def converted(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as the function gets them. Raises `ToolValidationError` when the annotations say something else."""
+        return convert_arguments(self._parameters.types, arguments, self._tool_name)
 
 
 @overload
@@ -97,13 +100,12 @@ def tool(
         problems = [
             *_name_problems(tool_name),
             *_kind_problems(tool_name, target),
-            *_setting_problems(tool_name, effect, timeout_s, output_limit),
         ]
         if problems:
             raise ConfigError(problems)
         parameters = read_parameters(target, tool_name)
         text = description if description is not None else read_docstring(target.__doc__).summary
-        return ToolDefinition(
+        definition = ToolDefinition(
             name=tool_name,
             description=text or tool_name.replace("_", " "),
             parameters=parameters.schema,
@@ -116,6 +118,9 @@ def tool(
             project=project,
             **traits,
         )
+        if problems := settings_problems(definition):
+            raise ConfigError(problems)
+        return definition
 
     return decorate if function is None else decorate(function)
 
@@ -138,14 +143,3 @@ def _kind_problems(name: str, target: Callable[..., Any]) -> list[str]:
         if inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
             return [f"tool {name!r} is a generator; a tool returns its one result (progress goes through ctx)"]
     return []
-
-
-def _setting_problems(name: str, effect: str, timeout_s: float | None, output_limit: int | None) -> list[str]:
-    problems: list[str] = []
-    if effect not in _EFFECTS:
-        problems.append(f"tool {name!r}: effect {effect!r} is unknown; use {', '.join(_EFFECTS)}")
-    if timeout_s is not None and not timeout_s > 0:
-        problems.append(f"tool {name!r}: timeout_s must be over 0, not {timeout_s!r}")
-    if output_limit is not None and output_limit < 1:
-        problems.append(f"tool {name!r}: output_limit must be at least 1 character, not {output_limit!r}")
-    return problems

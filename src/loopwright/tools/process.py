@@ -1,11 +1,11 @@
 """One process group: started, read, and dead before the call returns.
 
-Owns: starting, reading without blocking the event loop, stopping the whole group. Must not know: shells, tools.
+Owns: starting, feeding and reading without blocking the event loop, stopping the whole group. Must not know: shells, tools.
 
 Why not asyncio's own subprocess: its wait can depend on a pipe that a grandchild keeps open, and it reaps the leader before
 we can signal the group, after which the group's number could belong to others. Here the leader's end is watched through a
 pidfd, the group is signalled while the leader is still a zombie, and only then it is reaped.
-Read next: `shell.py`, `grep.py`.
+Read next: `shell.py`, `shell_session.py`, `grep.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from ..model.call_errors import ToolFailure
 from ..model.errors import CancellationRequested
@@ -81,6 +81,37 @@ class BoundedOutput:
         return f"{head.decode('utf-8', 'replace')}\n... {dropped} bytes not kept ...\n{tail.decode('utf-8', 'replace')}"
 
 
+class Started(NamedTuple):
+    """A process in a session and group of its own, and what of it is ours."""
+
+    process: subprocess.Popen[bytes]
+    output: int
+    """The reading end of its standard output and errors, without blocking."""
+
+
+def start(launch: ShellLaunch, *, stdin: int | IO[bytes] = subprocess.DEVNULL) -> Started:
+    """Starts it. Raises: `ToolFailure` when it cannot be started."""
+    ours, theirs = os.pipe()
+    try:
+        process = subprocess.Popen(
+            launch.argv,
+            cwd=launch.cwd,
+            env=dict(launch.env),
+            stdin=stdin,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            bufsize=0,
+        )
+    except (OSError, ValueError) as error:
+        os.close(ours)
+        raise ToolFailure(f"{launch.argv[0]} could not be started: {error}") from error
+    finally:
+        os.close(theirs)
+    os.set_blocking(ours, False)
+    return Started(process, ours)
+
+
 async def run_process(launch: ShellLaunch, sink: Sink, *, timeout_s: float, cancellation: CancellationToken) -> Ended:
     """Runs a process in a session and group of its own, standard input closed, both outputs into `sink` as they come.
 
@@ -90,7 +121,40 @@ async def run_process(launch: ShellLaunch, sink: Sink, *, timeout_s: float, canc
     """
     if _is_cancelled(cancellation):
         raise CancellationRequested(cancellation.reason)
-    group = _Group(launch, sink)
+    return await _raced(_Group(start(launch), sink), timeout_s, cancellation, keep=False)
+
+
+async def talk(
+    started: Started, feed: bytes, sink: Sink, *, timeout_s: float, cancellation: CancellationToken
+) -> Ended:
+    """Writes `feed` to a running process and reads until the sink has enough: then the process lives on (`enough`).
+
+    In every other case, as when it ended, its time is over or it is stopped, its whole group is dead before this returns.
+    Raises: `CancellationRequested` when the token was cancelled.
+    """
+    if _is_cancelled(cancellation):
+        raise CancellationRequested(cancellation.reason)
+    return await _raced(_Group(started, sink, feed), timeout_s, cancellation, keep=True)
+
+
+def kill_now(started: Started) -> None:
+    """Kills the group and releases what is ours, from any thread and without an event loop; blocks for a millisecond."""
+    signal_group(started.process, signal.SIGKILL)
+    started.process.wait()
+    os.close(started.output)
+    if started.process.stdin is not None:
+        started.process.stdin.close()
+
+
+def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    """Signals the group of a process that was not reaped yet, so that its number cannot have passed to others."""
+    try:
+        os.killpg(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass  # nobody is left in it (macOS says "permission" for a group of zombies)
+
+
+async def _raced(group: _Group, timeout_s: float, cancellation: CancellationToken, *, keep: bool) -> Ended:
     stopped = asyncio.ensure_future(cancellation.wait())
     grace_s = CANCEL_GRACE_S
     try:
@@ -104,6 +168,9 @@ async def run_process(launch: ShellLaunch, sink: Sink, *, timeout_s: float, canc
         raise
     finally:
         stopped.cancel()
+    if keep and group.enough.done():
+        group.leave()
+        return Ended(0, timed_out=False, enough=True)
     await _ended(group, grace_s, cancelled=False)
     if _is_cancelled(cancellation) and not group.ended_by_itself:
         raise CancellationRequested(cancellation.reason)
@@ -137,33 +204,20 @@ def _is_cancelled(token: CancellationToken) -> bool:
 
 
 class _Group:
-    """The process, its group and its output."""
+    """The process, its group and its output, watched by one event loop."""
 
-    def __init__(self, launch: ShellLaunch, sink: Sink) -> None:
+    def __init__(self, started: Started, sink: Sink, feed: bytes = b"") -> None:
         self._loop = asyncio.get_running_loop()
         self._sink = sink
-        self._output, theirs = os.pipe()
-        try:
-            self._process = subprocess.Popen(
-                launch.argv,
-                cwd=launch.cwd,
-                env=dict(launch.env),
-                stdin=subprocess.DEVNULL,
-                stdout=theirs,
-                stderr=theirs,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            os.close(self._output)
-            raise ToolFailure(f"{launch.argv[0]} could not be started: {error}") from error
-        finally:
-            os.close(theirs)
+        self._process, self._output = started
+        self._feed = memoryview(feed)
         self.exited: asyncio.Future[None] = self._loop.create_future()
         self.enough: asyncio.Future[None] = self._loop.create_future()
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self.ended_by_itself = False
-        os.set_blocking(self._output, False)
         self._loop.add_reader(self._output, self._read)
+        if feed and self._process.stdin is not None:
+            self._loop.add_writer(self._process.stdin, self._write)
         self._watch()
 
     @property
@@ -174,29 +228,23 @@ class _Group:
         """Ends every process of the group and reads what is left; safe to be cancelled, then it is done at once."""
         self.ended_by_itself = self.exited.done()
         try:
-            self._signal(signal.SIGTERM)
+            signal_group(self._process, signal.SIGTERM)
             await asyncio.wait({self.exited}, timeout=grace_s)
             if self.exited.done():
                 self._process.wait()
                 await self._until_empty(grace_s)
-                self._signal(signal.SIGKILL)
+                signal_group(self._process, signal.SIGKILL)
             else:
-                self._signal(signal.SIGKILL)
+                signal_group(self._process, signal.SIGKILL)
                 await asyncio.wait({self.exited}, timeout=1.0)
                 self._process.wait()
                 await self._until_empty(_DRAIN_S)
             await asyncio.wait({self._closed}, timeout=_DRAIN_S)
         finally:
-            self._signal(signal.SIGKILL)
+            signal_group(self._process, signal.SIGKILL)
             # SIGKILL is on its way, so this is a matter of a millisecond; a zombie left behind would be for ever.
             self._process.wait()
             self._release()
-
-    def _signal(self, number: int) -> None:
-        try:
-            os.killpg(self._process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass  # nobody is left in it (macOS says "permission" for a group of zombies)
 
     async def _until_empty(self, within_s: float) -> None:
         """Waits until the group has no member; members whose new parent never reaps them are waited for in vain."""
@@ -206,12 +254,19 @@ class _Group:
                 os.killpg(self._process.pid, 0)
             except (ProcessLookupError, PermissionError):
                 return
-            await self._pause()
+            await pause()
 
-    async def _pause(self) -> None:
-        done: asyncio.Future[None] = self._loop.create_future()
-        self._loop.call_later(_POLL_S, _settle, done)
-        await done
+    def _write(self) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        try:
+            self._feed = self._feed[os.write(stdin.fileno(), self._feed) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._feed = self._feed[:0]  # it reads no more; how it ended is told by its exit code
+        if not self._feed:
+            self._loop.remove_writer(stdin)
 
     def _read(self) -> None:
         try:
@@ -242,13 +297,35 @@ class _Group:
         elif not self.exited.done():
             self._loop.call_later(_POLL_S, self._poll)
 
+    def leave(self) -> None:
+        """Watches it no longer and lets it live."""
+        self._loop.remove_reader(self._output)
+        if self._process.stdin is not None:
+            self._loop.remove_writer(self._process.stdin)
+        _settle(self.exited)  # for `_poll`
+        self._forget_end()
+
     def _release(self) -> None:
         self._loop.remove_reader(self._output)
         os.close(self._output)
+        if self._process.stdin is not None:
+            self._loop.remove_writer(self._process.stdin)
+            self._process.stdin.close()
+        self._forget_end()
+
+    def _forget_end(self) -> None:
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
+
+
+async def pause() -> None:
+    """A moment, between two looks at what cannot be waited for."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+    loop.call_later(_POLL_S, _settle, done)
+    await done
 
 
 def _settle(future: asyncio.Future[None]) -> None:

@@ -1,16 +1,17 @@
 """The tool that shows what is there: `read_file`.
 
-Owns: pages with line numbers, folder listings. Must not know: how escaping is prevented (`../jail.py`).
+Owns: pages with line numbers, pages of PDF files, folder listings. Must not know: how escaping is prevented (`../jail.py`).
 Read next: `write_file.py`.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from ..late import Late
 from ..model.call_errors import ToolFailure
 from ..ports.tool import ToolContext, ToolDefinition
 from .decorator import tool
@@ -18,12 +19,19 @@ from .descriptions import description_of
 from .text_file import decode_for_reading, remember, stamp_of
 from .workspace import Workspace
 
+if TYPE_CHECKING:
+    from . import document_text
+else:
+    document_text = Late("loopwright.tools.document_text")
+
 PAGE_LINES = 2_000
 MAX_LINES = 20_000
 MAX_BYTES = 5 * 1024 * 1024
 """A file over this is read with `limit` only."""
 MAX_LISTED = 200
+PDF_PAGES = 20
 _MAX_LINE_BYTES = 1024 * 1024
+_PDF = b"%PDF-"
 
 
 def read_file_tool(workspace: Workspace) -> ToolDefinition:
@@ -40,12 +48,14 @@ def read_file_tool(workspace: Workspace) -> ToolDefinition:
 
         Args:
             path: File or folder, relative to the workspace.
-            offset: First line to show, from 1.
-            limit: Lines to show; without it 2000.
+            offset: First line to show, from 1; of a PDF the first page.
+            limit: Lines to show; without it 2000. Of a PDF pages, at most 100; without it 20.
         """
         if workspace.kind(path) == "folder":
             return _listing(workspace, path)
         with workspace.open_file(path) as handle:
+            if os.pread(handle, len(_PDF), 0) == _PDF:
+                return _pdf(handle, path, offset, limit or PDF_PAGES, ctx)
             if os.fstat(handle).st_size > MAX_BYTES:
                 return _large(handle, path, offset, limit)
             with os.fdopen(os.dup(handle), "rb") as file:
@@ -55,6 +65,16 @@ def read_file_tool(workspace: Workspace) -> ToolDefinition:
         return _page(text, note, path, offset, limit or PAGE_LINES)
 
     return read_file
+
+
+def _pdf(handle: int, path: str, offset: int, limit: int, ctx: ToolContext) -> str:
+    with os.fdopen(os.dup(handle), "rb") as file:
+        data = file.read(document_text.MAX_PDF_BYTES + 1)
+    found = document_text.pdf_pages(data, path, offset, limit, ctx.cancellation)
+    last = found.pages[-1][0]
+    more = f"; continue with offset={last + 1}" if last < found.total else ""
+    pages = [f"[page {number}]\n{text}" for number, text in found.pages]
+    return "\n\n".join([*pages, f"(pages {offset}-{last} of {found.total}{more})"])
 
 
 def numbered(lines: list[str], first: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 from ..model.errors import ConfigError, ToolNotFound
 from ..ports.tool import ToolDefinition, ToolSource
 from .decorator import TOOL_NAME, tool
+from .settings_problems import settings_problems
 
 
 class _Compiled(Protocol):
@@ -64,7 +65,7 @@ class ToolRegistry:
     def register(self, definition: ToolDefinition, *, overwrite: bool = False, check: bool = False) -> None:
         """Adds a tool; with `overwrite` it takes the place of the one of that name.
 
-        Raises: `ConfigError` for a taken or unusable name, and with `check` for a schema that does not compile; without it
+        Raises: `ConfigError` for a taken or unusable name and for settings that contradict each other, and with `check` for a schema that does not compile; without it
         the schema is compiled at the first call, so that start-up stays fast.
         """
         if not TOOL_NAME.fullmatch(definition.name):
@@ -75,6 +76,8 @@ class ToolRegistry:
             raise ConfigError(
                 f"a tool named {definition.name!r} is registered already; pass overwrite=True to replace it"
             )
+        if problems := settings_problems(definition):
+            raise ConfigError(problems)
         entry = _Entry(definition)
         if check:
             _ = entry.compiled

@@ -26,7 +26,7 @@ def create_workflow_tool(*, with_manual: bool = True) -> ToolDefinition:
     if with_manual:
         described = f"{described}\n\n{workflow_manual()}"
 
-    @tool(description=described, effect="idempotent", timeout_s=7 * 86_400.0)
+    @tool(description=described, effect="idempotent", timeout_s=7 * 86_400.0, touches="session")
     async def create_workflow(
         spec: dict[str, Any],
         ctx: ToolContext,

@@ -8,6 +8,18 @@ from loopwright.testing.provider_bodies import event_bodies
 LONG = "The quick brown fox jumps over the lazy dog, again and again. " * 6
 
 
+TABLE = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "On whose name?"},
+        "seats": {"type": "integer", "minimum": 1, "maximum": 9},
+        "meal": {"enum": ["lunch", "dinner"]},
+        "inside": {"type": "boolean", "default": True},
+    },
+    "required": ["name", "seats"],
+}
+
+
 def slowly(request: ServedRequest, said: object, *, pause_s: float) -> RawReply:
     """A reply whose events come one after the other."""
     events = event_bodies(request.protocol, said, "offline")  # type: ignore[arg-type]
@@ -16,7 +28,7 @@ def slowly(request: ServedRequest, said: object, *, pause_s: float) -> RawReply:
 
 
 def playful(request: ServedRequest) -> Reply:
-    """Does what the newest user message says: files, bash, ask, endless, slow; else it repeats it."""
+    """Does what the newest user message says: files, bash, ask, form, both, endless, slow; else it repeats it."""
     turns = request.turns
     asked = [text for role, text in turns if role == "user"][-1]
     since = turns[max(i for i, (role, _) in enumerate(turns) if role == "user") + 1 :]
@@ -29,6 +41,11 @@ def playful(request: ServedRequest) -> Reply:
         return reply(
             "", ("request_user_input", {"prompt": "Which colour?", "kind": "choice", "options": ["red", "blue"]})
         )
+    if asked == "form" and not results:
+        return reply("", ("request_user_input", {"prompt": "Book \x1b[31ma table", "kind": "form", "schema": TABLE}))
+    if asked == "both" and not results:
+        sure = ("request_user_input", {"prompt": "Sure?", "kind": "confirm"})
+        return reply("", sure, ("request_user_input", {"prompt": "Your name?"}))
     if asked == "endless":
         return reply("again", ("glob", {"pattern": "*"}))
     if asked == "slow":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.scenario.cli.command_line import CommandLine, Ended, session_of
@@ -95,6 +97,8 @@ def test_a_known_send_id_says_that_nothing_was_run(loopwright: CommandLine) -> N
         (("run", "x", "--send-id", "p1"), 2, "--send-id belongs to a prompt in a session"),
         (("run", "--session", "last", "--send-id", "p1"), 2, "--send-id belongs to a prompt in a session"),
         (("run", "x", "--preset", "explore", "--allow-bash"), 2, "preset explore, which has no shell"),
+        (("run", "x", "--sandbox", "podman", "--allow-bash"), 2, "unknown sandbox 'podman'; use auto, bubblewrap"),
+        (("run", "x", "--sandbox", "local"), 2, "add --allow-bash"),
         (("run", "x", "--db", "./a.md/../no/x.db"), 2, "/no does not exist; create it"),
         (("run", "x", "--preset", "huge"), 2, "unknown preset 'huge'"),
         (("run", "x", "--workspace", "/nowhere"), 2, "is not a folder"),
@@ -131,6 +135,21 @@ def test_a_missing_model_is_one_line_that_names_what_to_set_and_makes_nothing(wi
 def test_bash_is_off_unless_allowed(loopwright: CommandLine) -> None:
     assert "no tool named 'bash'" in loopwright("run", "bash echo hi").out
     assert "results: hi\n[exit code 0]" in loopwright("run", "bash echo hi", "--allow-bash").out
+
+
+def test_commands_without_a_sandbox_are_announced_unless_they_were_asked_for(
+    loopwright: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "no-bwrap").mkdir()
+    (tmp_path / "no-bwrap" / "bash").symlink_to("/bin/bash")
+    poor = replace(loopwright, env={**loopwright.env, "PATH": str(tmp_path / "no-bwrap")})
+    notice = "loopwright: shell commands run without a sandbox and can do what this user can: the program bwrap is"
+    done = poor("run", "bash echo hi", "--allow-bash")
+    assert (notice in done.err, "results: hi\n" in done.out) == (True, True), done.err
+    assert notice not in poor("run", "bash echo hi", "--allow-bash", "--sandbox", "local").err
+    assert (
+        "no sandbox bubblewrap: the program bwrap is" in poor("run", "x", "--allow-bash", "--sandbox", "bubblewrap").err
+    )
 
 
 def test_a_question_is_answered_from_another_process(loopwright: CommandLine) -> None:
@@ -209,8 +228,8 @@ def test_the_commands_that_an_error_advises_work_as_they_are(loopwright: Command
     unknown = loopwright("sessions", "show", "nope", *place)
     assert loopwright(*hinted(unknown, "sessions list")).out.count(sid) == 1
     waiting = loopwright("run", "hello?", "--session", sid, *place)
-    resume = ["red" if word == "TEXT" else word for word in hinted(waiting, "sessions resume")]
-    assert loopwright(*resume).out == "you said ask; results: red\n"
+    answer = [*hinted(waiting, "inbox answer"), "red"]
+    assert loopwright(*answer).out == "you said ask; results: red\n"
     assert loopwright(*hinted(waiting, "sessions abort")).code == 0
     as_json = loopwright("run", "x", "--session", "nope", *place, "--json").json
     assert "`loopwright sessions list --db 'the other.db'`" in as_json["error_message"]

@@ -17,7 +17,10 @@ from loopwright.tools.shell import MAX_OUTPUT_BYTES, bash_tool
 
 @pytest.fixture
 def box(tmp_path: Path) -> Toolbox:
-    return Toolbox(ToolRegistry.of(bash_tool(Workspace(tmp_path))))
+    return Toolbox(ToolRegistry.of(bash_tool(Workspace(tmp_path), LocalShellBackend())))
+
+
+NEW = "\n[began in a new shell]"
 
 
 def open_descriptors() -> int:
@@ -43,25 +46,16 @@ async def started(pipe: Path) -> list[int]:
 
 
 async def test_output_errors_and_exit_code_come_together_in_order(box: Toolbox, tmp_path: Path) -> None:
-    result = await box.result("bash", command="echo one; echo two >&2; echo three; pwd; exit 3")
-    assert result.content == f"one\ntwo\nthree\n{Workspace(tmp_path).root}\n[exit code 3]"
+    result = await box.result("bash", command="echo one; echo two >&2; echo three; pwd; (exit 3)")
+    output = f"one\ntwo\nthree\n{Workspace(tmp_path).root}\n"
+    assert result.content == f"{output}[exit code 3]{NEW}"
     assert result.ok
-    assert result.data == {
-        "exit_code": 3,
-        "timed_out": False,
-        "output_bytes": len(result.content) - len("[exit code 3]"),
-    }
+    assert result.data == {"exit_code": 3, "timed_out": False, "output_bytes": len(output)}
     assert await box.text("bash", command="true") == "(no output)\n[exit code 0]"
-    assert (await box.text("bash", command="kill -9 $$")).endswith("[ended by signal 9]")
-
-
-async def test_each_command_starts_anew_in_the_workspace(box: Toolbox, tmp_path: Path) -> None:
-    await box.text("bash", command="mkdir sub; cd sub; export LEFT=1")
-    assert await box.text("bash", command="pwd; echo [$LEFT]") == f"{Workspace(tmp_path).root}\n[]\n[exit code 0]"
 
 
 async def test_standard_input_is_closed(box: Toolbox) -> None:
-    assert await box.text("bash", command="cat; read x; echo $?") == "1\n[exit code 0]"
+    assert await box.text("bash", command="cat; read x; echo $?") == f"1\n[exit code 0]{NEW}"
 
 
 async def test_secrets_of_the_environment_do_not_reach_a_command(tmp_path: Path) -> None:
@@ -76,7 +70,7 @@ async def test_a_command_over_its_time_dies_with_everything_it_started(box: Tool
     text = await box.text(
         "bash", command="sleep 300 & echo $!; (sleep 300 & echo $!; wait) & echo $!; echo $$; wait", timeout=1
     )
-    *pids, note = text.split("\n")
+    *pids, note, _ = text.split("\n")
     assert "stopped after 1 s" in note
     assert len(pids) == 4
     assert [pid for pid in pids if running(int(pid))] == []
@@ -149,12 +143,15 @@ async def test_nothing_starts_when_the_run_is_stopped_already(box: Toolbox, tmp_
     assert os.listdir(tmp_path) == []
 
 
-async def test_a_background_process_neither_delays_the_answer_nor_outlives_it(box: Toolbox) -> None:
+async def test_a_job_neither_delays_the_answer_nor_outlives_its_shell(box: Toolbox) -> None:
     before = time.monotonic()
     text = await box.text("bash", command="sleep 300 & echo $!; nohup sleep 300 >/dev/null 2>&1 & echo $!; echo done")
     assert time.monotonic() - before < 5
-    first, second, done, end = text.split("\n")
+    first, second, done, end, _ = text.split("\n")
     assert (done, end) == ("done", "[exit code 0]")
+    assert running(int(first))
+    assert await box.text("bash", command="jobs -p") == f"{first}\n{second}\n[exit code 0]"
+    await box.text("bash", command="", restart=True)
     assert not running(int(first))
     assert not running(int(second))
 
@@ -191,11 +188,13 @@ async def test_endless_output_is_bounded_and_leaves_the_event_loop_free(box: Too
 
 async def test_large_output_within_the_limit_is_complete(box: Toolbox) -> None:
     text = await box.text("bash", command="seq 100000")
-    assert text == "".join(f"{n}\n" for n in range(1, 100_001)) + "[exit code 0]"
+    assert text == "".join(f"{n}\n" for n in range(1, 100_001)) + f"[exit code 0]{NEW}"
 
 
 async def test_output_that_is_no_text_is_shown_as_far_as_it_is(box: Toolbox) -> None:
-    assert await box.text("bash", command=r"printf 'a\377b\0c'") == "a\N{REPLACEMENT CHARACTER}b\0c\n[exit code 0]"
+    assert (
+        await box.text("bash", command=r"printf 'a\377b\0c'") == f"a\N{REPLACEMENT CHARACTER}b\0c\n[exit code 0]{NEW}"
+    )
 
 
 async def test_many_commands_at_once_leave_no_descriptor_behind(box: Toolbox) -> None:
@@ -206,7 +205,7 @@ async def test_many_commands_at_once_leave_no_descriptor_behind(box: Toolbox) ->
     assert open_descriptors() == before
 
 
-async def test_a_backend_says_how_a_command_is_started(tmp_path: Path) -> None:
+async def test_a_backend_that_cannot_start_a_shell_that_reads_is_told_with_what_it_said(tmp_path: Path) -> None:
     class Fenced:
         def launch(self, command: str, workspace: str) -> ShellLaunch:
             return ShellLaunch(("/bin/echo", "fenced:", command), workspace, {})
@@ -215,9 +214,9 @@ async def test_a_backend_says_how_a_command_is_started(tmp_path: Path) -> None:
         def launch(self, command: str, workspace: str) -> ShellLaunch:
             return ShellLaunch((str(tmp_path / "none"),), workspace, {})
 
-    assert await Toolbox(ToolRegistry.of(bash_tool(Workspace(tmp_path), Fenced()))).text("bash", command="x") == (
-        "fenced: x\n[exit code 0]"
-    )
+    failure = await Toolbox(ToolRegistry.of(bash_tool(Workspace(tmp_path), Fenced()))).failure("bash", command="x")
+    assert "the shell did not take the command" in failure
+    assert "fenced: " in failure
     failure = await Toolbox(ToolRegistry.of(bash_tool(Workspace(tmp_path), Missing()))).failure("bash", command="x")
     assert "could not be started" in failure
 

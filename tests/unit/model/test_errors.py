@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from loopwright.model import archive_errors, call_errors, errors, family_errors
+from loopwright.model import archive_errors, call_errors, errors, family_errors, web_errors
 from loopwright.model.errors import LoopwrightError
 
 FROZEN = {
@@ -80,13 +80,17 @@ FROZEN = {
     "tool.path_refused",
     "tool.result_refused",
     "usage.error",
+    "document.unreadable",
+    "web.failed",
+    "web.refused",
+    "web.service",
 }
 """Codes that hosts branch on: lines may be added, never changed or removed."""
 
 
 def classes() -> list[type[LoopwrightError]]:
     found: list[type[LoopwrightError]] = []
-    for module in (errors, call_errors, archive_errors, family_errors):
+    for module in (errors, call_errors, archive_errors, family_errors, web_errors):
         members = [c for _, c in inspect.getmembers(module, inspect.isclass) if issubclass(c, LoopwrightError)]
         found += [c for c in members if c.__module__ == module.__name__]
     return found

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from loopwright.core.secret_patterns import is_secret
 from loopwright.model.call_errors import ToolFailure
 from loopwright.model.errors import ConfigError
 from loopwright.ports.skill_source import LoadedSkill, SkillSummary
 from loopwright.ports.tool import InputNeeded
 from loopwright.testing.tool_context import FakeToolContext
 from loopwright.tools import Workspace, create_default_tool_registry
-from loopwright.tools.local_shell import LocalShellBackend, is_secret
+from loopwright.tools.local_shell import LocalShellBackend
 from loopwright.tools.process import BoundedOutput
 from loopwright.tools.tree import GlobPattern
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fuzzing import examples
 
 from loopwright.jail import Jail
 from loopwright.model.call_errors import PathRefusedError, ToolFailure
@@ -92,7 +93,25 @@ PIECES = st.sampled_from(
             "home",
             "new",
         ),
-        *("tmp", "proc", "self", "root", "cwd", "etc", "passwd", "private", " ", "\n"),
+        *(
+            "tmp",
+            "proc",
+            "self",
+            "root",
+            "cwd",
+            "etc",
+            "passwd",
+            "private",
+            " ",
+            "\n",
+            "\0",
+            "x" * 300,
+            "\u202e",
+            "e\u0301",
+            "\uff0e\uff0e",
+            "..\u200b",
+            "\\..\\",
+        ),
     ]
 )
 PATHS = st.builds(
@@ -103,7 +122,8 @@ PATHS = st.builds(
 )
 
 
-@settings(max_examples=60)
+@pytest.mark.fuzz
+@settings(max_examples=examples(60))
 @given(st.lists(PATHS, min_size=1, max_size=12))
 def test_no_path_leaves_the_workspace(paths: list[str]) -> None:
     with tree() as (root, home, outside):
