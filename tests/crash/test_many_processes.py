@@ -14,13 +14,15 @@ from pathlib import Path
 
 import pytest
 from tests.contract.stores.server_cuts import cut_all
-from tests.crash.many_checked import all_is_right, noted
+from tests.crash.many_checked import FAR, all_is_right, noted
 from tests.crash.many_worker import BOTH, LEASE_S, LONGEST_TIMER_S, ROLES, SERVES, TALKS, build
 from tests.quick_processes import ROOT, Process, started
 from tests.servers.client import ServerHandle
 from tests.waiting import next_turn, until
 
 from loopwright import StatefulAgentLoop
+from loopwright.model.codec import CURRENT_FORMAT
+from loopwright.ports.store import ClaimQuery
 
 pytestmark = [pytest.mark.crash, pytest.mark.kill, pytest.mark.timeout(200)]
 
@@ -92,6 +94,18 @@ async def served_to_the_end(loop: StatefulAgentLoop) -> None:
         await next_turn(0.05)
 
 
+async def serve_for(loop: StatefulAgentLoop, seconds: float) -> None:
+    until_s = time.monotonic() + seconds
+    await loop.serve(stop=lambda: time.monotonic() > until_s)
+
+
+async def is_left(loop: StatefulAgentLoop) -> bool:
+    """Whether any timer is armed or any session waits to be gone on with."""
+    query = ClaimQuery(agent_names=("default",), max_format=CURRENT_FORMAT, now=FAR, limit=1)
+    found = await loop.store.claim(query)
+    return bool(found.interrupted or found.timers)
+
+
 @contextmanager
 def crowd(dsn: str, folder: Path, chance: random.Random) -> Iterator[Crowd]:
     made = Crowd(dsn, folder, chance)
@@ -137,8 +151,11 @@ async def scenario(dsn: str, folder: Path, server: ServerHandle | None = None) -
         await until(lambda: len(noted(folder, "accepted-*")) > 2 * SESSIONS, within_s=PATIENCE_S)
         await served_to_the_end(loop)
         await workers.end()
-    nothing_due_later = time.monotonic() + LONGEST_TIMER_S + 2 * LEASE_S
-    await loop.serve(stop=lambda: time.monotonic() > nothing_due_later)
+    await serve_for(loop, LONGEST_TIMER_S + 2 * LEASE_S)  # leases of the dead are over then
+    deadline = time.monotonic() + PATIENCE_S
+    while await is_left(loop):  # runs that end late have armed timers again
+        assert time.monotonic() < deadline, "there is always something left"
+        await serve_for(loop, LONGEST_TIMER_S)
     await loop.serve(once=True)
     await loop.aclose()
     await all_is_right(dsn, folder, SESSIONS + 1)

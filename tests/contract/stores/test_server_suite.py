@@ -23,6 +23,8 @@ pytestmark = pytest.mark.server
 
 
 RUNS = itertools.count(1)
+IN_USE: set[str] = set()
+"""Kinds of servers whose one database a test has now; if it wants a second one, that is another one."""
 
 
 @functools.cache
@@ -40,7 +42,12 @@ class ServerSuite(WholeStoreSuite):
     def place(self) -> Generator[Path, None, None]:
         with ExitStack() as stack:
             server = client.shared(self.kind)
-            dsn = one_database(self.kind)(next(RUNS)) if server.is_ours else stack.enter_context(server.database())
+            if self.kind in IN_USE or not server.is_ours:
+                dsn = stack.enter_context(server.database())
+            else:
+                IN_USE.add(self.kind)
+                stack.callback(IN_USE.remove, self.kind)
+                dsn = one_database(self.kind)(next(RUNS))
             yield Path(dsn.replace("/", "|"))
 
     def make_store(self, place: Path) -> SessionStore:
