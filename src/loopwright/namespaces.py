@@ -88,8 +88,9 @@ def reason_against(program: str) -> str | None:
     found = shutil.which(program)
     if found is None:
         return f"the program {program} is not installed (Debian and Ubuntu: apt-get install bubblewrap)"
-    whole = [Mount("ro-bind", "/"), Mount("tmpfs", "/tmp", size=1 << 20)]
-    return _tried(program, [*walls(found, network=False), *mounted(whole), *devices(), "--", sys.executable, "-V"])
+    # An empty folder over one that is there, as sandboxes have it; not over `/tmp`, where the program itself may be.
+    whole = [Mount("ro-bind", "/"), Mount("tmpfs", "/var/tmp", size=1 << 20)]
+    return _tried(program, [*walls(found, network=False), *mounted(whole), *devices(), "--", "/bin/sh", "-c", ":"])
 
 
 def _tried(program: str, command: Sequence[str]) -> str | None:

@@ -42,6 +42,7 @@ SHARED = {
             "forked-while-it-waits",
             "four-parallel-tools",
             "linked",
+            "once-handler-that-asks",
             "sent-back-by-a-completion-hook",
         }
     ),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ..core import questions, waking
 from ..core.calls import text_of
 from ..model.control_records import HandlerAsked
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 async def ask(one: ToolRun, needed: InputNeeded) -> None:
     """Stores a question of this call; the batch goes on, the run pauses when nothing else is left."""
+    # Handlers may hand in anything for words.
+    options = tuple([text_of(option) for option in needed.options])
+    needed = replace(needed, prompt=text_of(needed.prompt), kind=text_of(needed.kind), options=options)
     if (why := questions.asking_problem(needed, one.run_context.kernel.limits.validate)) is not None:
         await one.failed(UsageError(f"{one.name} cannot ask this: {why}"), last=True)
         return
@@ -43,9 +48,9 @@ def _interaction(one: ToolRun, needed: InputNeeded) -> Interaction:
         id=f"ask_{one.key[:24]}" + (f"_{number + 1}" if number else ""),
         call_id=one.call.call.id,
         tool_name=one.name,
-        prompt=text_of(needed.prompt),
-        kind=text_of(needed.kind),
-        options=tuple([text_of(option) for option in needed.options]),
+        prompt=needed.prompt,
+        kind=needed.kind,
+        options=needed.options,
         schema=needed.schema,
         metadata=needed.metadata,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,7 +185,7 @@ def test_without_the_extra_it_says_what_to_install(loopwright: CommandLine) -> N
         (loopwright.folder / "hidden").mkdir(exist_ok=True)
         (loopwright.folder / "hidden" / f"{name}.py").write_text(f"raise ModuleNotFoundError('no', name={name!r})\n")
         loopwright.env["PYTHONPATH"] = str(loopwright.folder / "hidden")
-        done = loopwright.process("run", "x")
+        done = loopwright.process("run", "x", command=[sys.executable, "-m", "loopwright"])
         assert (done.code, "pip install 'loopwright[cli]'" in done.err, done.err.count("\n")) == (2, True, 1)
         assert "(from a clone: pip install '.[cli]')" in done.err
         (loopwright.folder / "hidden" / f"{name}.py").unlink()

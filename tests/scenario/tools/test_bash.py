@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.scenario.tools.toolbox import Toolbox
+from tests.waiting import until
 
 from loopwright.model.errors import CancellationRequested
 from loopwright.ports.shell import ShellLaunch
@@ -152,8 +153,8 @@ async def test_a_job_neither_delays_the_answer_nor_outlives_its_shell(box: Toolb
     assert running(int(first))
     assert await box.text("bash", command="jobs -p") == f"{first}\n{second}\n[exit code 0]"
     await box.text("bash", command="", restart=True)
-    assert not running(int(first))
-    assert not running(int(second))
+    await until(lambda: not running(int(first)))
+    await until(lambda: not running(int(second)))
 
 
 async def test_a_process_that_left_the_group_cannot_hang_the_call_by_keeping_its_output_open(box: Toolbox) -> None:

@@ -74,6 +74,7 @@ FROZEN = {
     "store.schema",
     "store.unavailable",
     "tool.failed",
+    "guardrail.blocked",
     "tool.invalid_args",
     "tool.not_found",
     "tool.on_commit",

@@ -138,9 +138,8 @@ async def answered(registry: ToolRegistry, tool: ToolDefinition, arguments: dict
     if (why := registry.problems(tool.name, arguments)) is not None:
         return why
     history = [HistoryPiece(1, 1, "user", "hello there")]
-    context = FakeToolContext(
-        tool_name=tool.name, outputs={"a.txt": "hello\n" * 50}, history=history, answers=["yes"] * 3
-    )
+    context = FakeToolContext(tool_name=tool.name, outputs={"a.txt": "hello\n" * 50}, history=history)
+    context.answers = ["yes"] * 3
     assert tool.handler is not None
     try:
         value = tool.handler(arguments, context)
