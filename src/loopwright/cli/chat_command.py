@@ -21,30 +21,16 @@ from ..core.result import FollowUpQueued, StatefulResult
 from ..model.errors import LoopwrightError, RetryLaterError, StoreError
 from ..model.records import Interaction
 from ..ports.cancellation import CancellationToken
-from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
+from .agent_options import SETTINGS, takes_agent
+from .agent_setup import Agent, AgentSettings, opened_agent
 from .exit_codes import words_of
 from .journal_lines import counted, one_line, printable, tokens_text
 from .keyboard_questions import ask_on_terminal
 from .options import (
-    AgentName,
-    AllowBash,
-    BaseUrl,
-    Db,
-    MaxRounds,
-    Mcp,
-    McpConfig,
-    Mode,
-    Model,
-    Preset,
-    Sandbox,
     Session,
-    System,
-    Workspace,
 )
 from .screen import question_text
 from .session_drive import Drive, Work, screen_for
-from .shell_setup import AUTO
-from .store_place import DEFAULT_DB
 from .type_ahead import TypeAhead
 
 HELP: Final = """\
@@ -54,38 +40,12 @@ HELP: Final = """\
   While the model works: type and press Enter to add something, Ctrl-C stops the run."""
 
 
+@takes_agent(without=("no_stream",))
 def chat(
     session: Session = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    db: Db = DEFAULT_DB,
-    workspace: Workspace = None,
-    preset: Preset = None,
-    allow_bash: AllowBash = False,
-    sandbox: Sandbox = AUTO,
-    mcp: Mcp = False,
-    mcp_config: McpConfig = None,
-    mode: Mode = None,
-    max_rounds: MaxRounds = None,
-    system: System = None,
-    agent: AgentName = DEFAULT_AGENT,
+    settings: AgentSettings = SETTINGS,
 ) -> None:
     """Talk with an agent; every message is durable."""
-    settings = AgentSettings(
-        db=db,
-        model=model,
-        base_url=base_url,
-        workspace=None if workspace is None else str(workspace),
-        preset=preset,
-        allow_bash=allow_bash,
-        sandbox=sandbox,
-        mcp=mcp,
-        mcp_config=None if mcp_config is None else str(mcp_config),
-        mode=mode,
-        max_rounds=max_rounds,
-        system=system,
-        agent=agent,
-    )
     with asyncio.Runner() as runner:
         Conversation(runner, settings).hold(session)
 

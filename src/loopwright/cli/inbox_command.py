@@ -22,14 +22,15 @@ from ..core.result import StatefulResult
 from ..engine.question_list import OpenQuestion, OpenQuestions, open_questions
 from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError, LoopwrightError
-from .agent_setup import DEFAULT_AGENT, AgentSettings, NoModel, opened_agent
+from .agent_options import SETTINGS, takes_agent
+from .agent_setup import AgentSettings, NoModel, opened_agent
 from .answer_fields import answer_from_fields, answer_from_text, fields_of
 from .exit_codes import ExitCode, code_of_outcome
 from .inbox_table import print_questions, short_ids
 from .journal_lines import counted, one_line, printable
 from .keyboard_questions import APPROVAL, ask_on_terminal, field_lines, question_lines, suggested
 from .live_screen import terminal_console
-from .options import AgentName, AllowBash, AsJson, BaseUrl, Db, MaxRounds, Model, NoStream, Preset, Workspace
+from .options import AsJson, Db
 from .plain_command import PlainCommand
 from .run_command import error_json
 from .session_commands import with_store
@@ -112,6 +113,7 @@ class Given(Struct, frozen=True, kw_only=True):
 
 
 @inbox_app.command(cls=PlainCommand)
+@takes_agent(without=("system",))
 def answer(
     question_id: QuestionId,
     value: Annotated[
@@ -133,33 +135,14 @@ def answer(
         str | None, typer.Option("--always", metavar="session|project", help="Do not ask again for such calls.")
     ] = None,
     no_run: Annotated[bool, typer.Option("--no-run", help="Only store it; a worker or resume goes on.")] = False,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    db: Db = DEFAULT_DB,
-    workspace: Workspace = None,
-    preset: Preset = None,
-    allow_bash: AllowBash = False,
-    max_rounds: MaxRounds = None,
-    no_stream: NoStream = False,
+    settings: AgentSettings = SETTINGS,
     as_json: AsJson = False,
-    agent: AgentName = DEFAULT_AGENT,
 ) -> None:
     """Answer a question, and go on with its session.
 
     On a terminal, without a value, it asks. A session of another agent, and a run of a workflow, is not run here: the
     answer is stored, and its own program goes on with it.
     """
-    settings = AgentSettings(
-        db=db,
-        model=model,
-        base_url=base_url,
-        workspace=None if workspace is None else str(workspace),
-        preset=preset,
-        allow_bash=allow_bash,
-        max_rounds=max_rounds,
-        stream=not no_stream,
-        agent=agent,
-    )
     text = sys.stdin.read().rstrip("\n") if value == "-" else None if value is None else text_of_argument(value)
     given = Given(
         value=text,

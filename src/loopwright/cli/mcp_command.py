@@ -20,27 +20,17 @@ from ..late import Late
 from ..model.connection_errors import McpUnavailableError
 from ..model.errors import ConfigError, LoopwrightError
 from ..tools.registry import ToolRegistry
-from .agent_setup import DEFAULT_AGENT, AgentSettings
+from .agent_options import SETTINGS, takes_agent
+from .agent_setup import AgentSettings
 from .exit_codes import ExitCode
 from .journal_lines import one_line, printable
 from .mcp_setup import chosen_file
 from .options import (
-    AgentName,
-    AllowBash,
     AsJson,
-    BaseUrl,
-    Db,
-    MaxRounds,
-    Mcp,
     McpConfig,
-    Model,
-    Preset,
-    System,
     Workspace,
 )
 from .plain_command import PlainCommand
-from .standard_streams import text_of_argument
-from .store_place import DEFAULT_DB
 
 if TYPE_CHECKING:
     from ..connectors import mcp_file, mcp_servers
@@ -147,6 +137,7 @@ def _lines(path: str, entries: list[dict[str, Any]]) -> list[str]:
 
 
 @mcp_app.command(cls=PlainCommand)
+@takes_agent(without=("no_stream",))
 def serve(
     workflow: Annotated[
         list[Path] | None,
@@ -156,17 +147,7 @@ def serve(
         str | None,
         typer.Option("--http", metavar="HOST:PORT", help="Answer streamable HTTP at /mcp instead of standard input."),
     ] = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    db: Db = DEFAULT_DB,
-    workspace: Workspace = None,
-    preset: Preset = None,
-    allow_bash: AllowBash = False,
-    mcp: Mcp = False,
-    mcp_config: McpConfig = None,
-    max_rounds: MaxRounds = None,
-    system: System = None,
-    agent: AgentName = DEFAULT_AGENT,
+    settings: AgentSettings = SETTINGS,
 ) -> None:
     """Offer the agent and workflows of a project as an MCP server.
 
@@ -174,22 +155,8 @@ def serve(
     durable session. Each workflow is a tool too. Over standard input and output until the client is gone; with --http until
     SIGTERM, without authentication: so only for addresses of this machine.
     """
-    settings = AgentSettings(
-        db=db,
-        model=model,
-        base_url=base_url,
-        workspace=None if workspace is None else str(workspace),
-        preset=preset,
-        allow_bash=allow_bash,
-        mcp=mcp,
-        mcp_config=None if mcp_config is None else str(mcp_config),
-        max_rounds=max_rounds,
-        stream=False,
-        system=None if system is None else text_of_argument(system),
-        agent=agent,
-    )
     host, port = _address(http)
-    files = mcp_serving.workflow_files(str(workspace or Path.cwd()), tuple(map(str, workflow or ())))
+    files = mcp_serving.workflow_files(settings.workspace or str(Path.cwd()), tuple(map(str, workflow or ())))
     raise typer.Exit(asyncio.run(mcp_serving.serve_mcp(settings, files, host=host, port=port)))
 
 

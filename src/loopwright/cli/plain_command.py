@@ -16,7 +16,7 @@ from ..model.errors import LoopwrightError, StoreSchemaError
 from .agent_setup import AgentSettings
 from .exit_codes import code_of_error, words_of
 
-_REPEATED: Final = ("db", "base_url", "agent", "allow_bash", "sandbox", "mode")
+_REPEATED: Final = ("db", "base_url", "agent", "allow_bash", "sandbox", "mcp", "mode")
 _TYPES: Final = re.compile(r" <(str|path|list\[str\])>")
 
 
@@ -29,6 +29,8 @@ class PlainCommand(TyperCommand):
             return super().invoke(ctx)
         except LoopwrightError as error:
             given = {name: ctx.params[name] for name in _REPEATED if name in ctx.params}
+            if (servers := ctx.params.get("mcp_config")) is not None:
+                given["mcp_config"] = str(servers)
             text = words_of(error, AgentSettings(**given))
             if isinstance(error, StoreSchemaError):
                 text = text.partition("\n")[0]

@@ -17,28 +17,15 @@ from msgspec import Struct
 from ..core.result import FollowUpQueued, StatefulResult
 from ..model.errors import ConfigError, LoopwrightError
 from ..ports.cancellation import CancellationToken
-from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, opened_agent
+from .agent_options import SETTINGS, takes_agent
+from .agent_setup import Agent, AgentSettings, opened_agent
 from .answer_fields import answer_from_text
 from .exit_codes import ExitCode, code_of_error, code_of_outcome, words_of
 from .keyboard_questions import ask_on_terminal
 from .options import (
-    AgentName,
-    AllowBash,
     AsEvents,
     AsJson,
-    BaseUrl,
-    Db,
-    MaxRounds,
-    Mcp,
-    McpConfig,
-    Mode,
-    Model,
-    NoStream,
-    Preset,
-    Sandbox,
     Session,
-    System,
-    Workspace,
 )
 from .screen import Screen, question_text
 from .session_drive import (
@@ -51,9 +38,8 @@ from .session_drive import (
     write_json,
 )
 from .session_ids import left_open, resolved
-from .shell_setup import AUTO
 from .standard_streams import text_of_argument
-from .store_place import DEFAULT_DB, opened_store
+from .store_place import opened_store
 
 
 class RunOrder(Struct, frozen=True, kw_only=True):
@@ -73,31 +59,19 @@ class RunOrder(Struct, frozen=True, kw_only=True):
     """Ask the model once more where nothing is open."""
 
 
+@takes_agent()
 def run(
     prompt: Annotated[
         str | None, typer.Argument(metavar="PROMPT", help="What to do; - reads it from standard input.")
     ] = None,
     session: Session = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    db: Db = DEFAULT_DB,
-    workspace: Workspace = None,
-    preset: Preset = None,
-    allow_bash: AllowBash = False,
-    sandbox: Sandbox = AUTO,
-    mcp: Mcp = False,
-    mcp_config: McpConfig = None,
-    mode: Mode = None,
-    max_rounds: MaxRounds = None,
-    no_stream: NoStream = False,
+    settings: AgentSettings = SETTINGS,
     as_json: AsJson = False,
     as_events: AsEvents = False,
-    system: System = None,
     send_id: Annotated[
         str | None,
         typer.Option("--send-id", metavar="ID", help="With --session: the same id again returns the stored result."),
     ] = None,
-    agent: AgentName = DEFAULT_AGENT,
 ) -> None:
     """Run an agent on PROMPT until it is done.
 
@@ -111,22 +85,6 @@ def run(
         raise ConfigError(
             "--send-id belongs to a prompt in a session: give both, the session with --session; in a new one no id is known"
         )
-    settings = AgentSettings(
-        db=db,
-        model=model,
-        base_url=base_url,
-        workspace=None if workspace is None else str(workspace),
-        preset=preset,
-        allow_bash=allow_bash,
-        sandbox=sandbox,
-        mcp=mcp,
-        mcp_config=None if mcp_config is None else str(mcp_config),
-        mode=mode,
-        max_rounds=max_rounds,
-        stream=not no_stream,
-        system=None if system is None else text_of_argument(system),
-        agent=agent,
-    )
     text = sys.stdin.read() if prompt == "-" else None if prompt is None else text_of_argument(prompt)
     order = RunOrder(prompt=text, session_id=session, send_id=send_id, as_json=as_json, as_events=as_events)
     raise typer.Exit(asyncio.run(carry_out(settings, order)))

@@ -25,35 +25,23 @@ from ..model.codec import is_sealed_title
 from ..model.errors import ConfigError, SessionBusyError
 from ..ports.store import Head, SessionQuery, StoredRecord
 from ..ports.store_admin import SessionStore
-from .agent_setup import DEFAULT_AGENT, AgentSettings, NoModel
+from .agent_options import SETTINGS, takes_agent
+from .agent_setup import AgentSettings, NoModel
 from .exit_codes import ExitCode
 from .journal_lines import counted, one_line, printable, tokens_text
 from .journal_table import print_journal
 from .live_screen import print_lines, terminal_console
 from .options import (
-    AgentName,
-    AllowBash,
     AsEvents,
     AsJson,
-    BaseUrl,
     CopyToForks,
     Db,
-    MaxRounds,
-    Mcp,
-    McpConfig,
-    Mode,
-    Model,
-    NoStream,
-    Preset,
-    Sandbox,
-    Workspace,
 )
 from .plain_command import PlainCommand
 from .run_command import RunOrder, carry_out
 from .session_drive import write_json
 from .session_ids import resolved
 from .session_table import ago, base_text, print_table, state_of
-from .shell_setup import AUTO
 from .standard_streams import text_of_argument
 from .store_place import DEFAULT_DB, db_option, opened_store, shown
 from .transcript import Tone, transcript
@@ -169,6 +157,7 @@ def record_json(row: StoredRecord) -> dict[str, Any]:
 
 
 @sessions_app.command(cls=PlainCommand)
+@takes_agent(without=("system",))
 def resume(
     session_id: SessionId,
     answer: Annotated[
@@ -178,21 +167,9 @@ def resume(
         str | None, typer.Option("--question", metavar="ID", help="Which one, when there are several.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Ask the model once more where nothing is open.")] = False,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    db: Db = DEFAULT_DB,
-    workspace: Workspace = None,
-    preset: Preset = None,
-    allow_bash: AllowBash = False,
-    sandbox: Sandbox = AUTO,
-    mcp: Mcp = False,
-    mcp_config: McpConfig = None,
-    mode: Mode = None,
-    max_rounds: MaxRounds = None,
-    no_stream: NoStream = False,
+    settings: AgentSettings = SETTINGS,
     as_json: AsJson = False,
     as_events: AsEvents = False,
-    agent: AgentName = DEFAULT_AGENT,
 ) -> None:
     """Go on with an interrupted session, or answer its question.
 
@@ -201,21 +178,6 @@ def resume(
     """
     if as_json and as_events:
         raise ConfigError("--json and --events exclude each other")
-    settings = AgentSettings(
-        db=db,
-        model=model,
-        base_url=base_url,
-        workspace=None if workspace is None else str(workspace),
-        preset=preset,
-        allow_bash=allow_bash,
-        sandbox=sandbox,
-        mcp=mcp,
-        mcp_config=None if mcp_config is None else str(mcp_config),
-        mode=mode,
-        max_rounds=max_rounds,
-        stream=not no_stream,
-        agent=agent,
-    )
     order = RunOrder(
         prompt=None,
         session_id=session_id,

@@ -18,30 +18,16 @@ from typing import Annotated, Any, Final
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..config import WorkerSettings
 from ..engine.worker import SessionNews
 from ..loop import StatefulAgentLoop
 from ..model.errors import ConfigError, LoopwrightError
 from ..ports.ambient import breathe
-from .agent_setup import DEFAULT_AGENT, Agent, AgentSettings, begun_with_of, opened_agent
+from .agent_options import SETTINGS, takes_agent
+from .agent_setup import Agent, AgentSettings, begun_with_of, opened_agent
 from .exit_codes import ExitCode
-from .options import (
-    AgentName,
-    AllowBash,
-    BaseUrl,
-    MaxRounds,
-    Mcp,
-    McpConfig,
-    Mode,
-    Model,
-    Preset,
-    Sandbox,
-    System,
-    Workspace,
-)
-from .shell_setup import AUTO
-from .standard_streams import text_of_argument
 from .store_place import DB_VARIABLE, DEFAULT_DB
 
 Accepts = Callable[[str], Awaitable[bool]]
@@ -59,6 +45,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
     settings: WorkerSettings
 
 
+@takes_agent(without=("db", "no_stream"))
 def worker(
     db: Annotated[
         str,
@@ -85,38 +72,13 @@ def worker(
             "--drain-timeout", metavar="SECONDS", help="How long running sessions may go on after SIGTERM; default 10."
         ),
     ] = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    workspace: Workspace = None,
-    preset: Preset = None,
-    allow_bash: AllowBash = False,
-    sandbox: Sandbox = AUTO,
-    mcp: Mcp = False,
-    mcp_config: McpConfig = None,
-    mode: Mode = None,
-    max_rounds: MaxRounds = None,
-    system: System = None,
-    agent: AgentName = DEFAULT_AGENT,
+    settings: AgentSettings = SETTINGS,
 ) -> None:
     """Run interrupted sessions and those with waiting messages, until SIGTERM.
 
     Any number of workers may serve one store. A line on standard output for each session taken, ended and left.
     """
-    settings = AgentSettings(
-        db=db,
-        model=model,
-        base_url=base_url,
-        workspace=None if workspace is None else str(workspace),
-        preset=preset,
-        allow_bash=allow_bash,
-        sandbox=sandbox,
-        mcp=mcp,
-        mcp_config=None if mcp_config is None else str(mcp_config),
-        mode=mode,
-        max_rounds=max_rounds,
-        system=None if system is None else text_of_argument(system),
-        agent=agent,
-    )
+    settings = replace(settings, db=db)
     limits: dict[str, Any] = {} if max_sessions is None else {"max_sessions": max_sessions}
     options = WorkerOptions(
         agent_module=agent_module, once=once, settings=WorkerSettings(drain_timeout_s=drain_timeout_s, **limits)

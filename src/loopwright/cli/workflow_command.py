@@ -26,29 +26,18 @@ from ..ports.ambient import RealAmbient
 from ..ports.store_admin import SessionStore
 from ..workflow import problems_of
 from ..workflow.picture import clean
-from .agent_setup import DEFAULT_AGENT, AgentSettings, NoModel
+from .agent_options import SETTINGS, takes_agent
+from .agent_setup import AgentSettings, NoModel
 from .exit_codes import ExitCode, code_of_error, words_of
 from .journal_lines import counted, printable
 from .options import (
-    AgentName,
-    AllowBash,
     AsJson,
-    BaseUrl,
     Db,
-    MaxRounds,
-    Mcp,
-    McpConfig,
-    Mode,
-    Model,
-    Preset,
-    Sandbox,
-    Workspace,
 )
 from .plain_command import PlainCommand
 from .session_commands import with_store
 from .session_drive import write_json
 from .session_table import state_of
-from .shell_setup import AUTO
 from .spec_files import input_of, read_json, read_spec, say_problems
 from .standard_streams import text_of_argument
 from .store_place import DB_VARIABLE, DEFAULT_DB, db_option
@@ -92,6 +81,7 @@ def validate(file: SpecFile, as_json: AsJson = False) -> None:
 
 
 @workflow_app.command(cls=PlainCommand)
+@takes_agent(without=("no_stream", "system"))
 def run(
     file: SpecFile,
     given: Annotated[
@@ -99,19 +89,8 @@ def run(
         typer.Option("--input", metavar="TEXT|JSON|@FILE", help="What the run works on; text that is no JSON is text."),
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Run it in the background and say only its id.")] = False,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    db: Db = DEFAULT_DB,
-    workspace: Workspace = None,
-    preset: Preset = None,
-    allow_bash: AllowBash = False,
-    sandbox: Sandbox = AUTO,
-    mcp: Mcp = False,
-    mcp_config: McpConfig = None,
-    mode: Mode = None,
-    max_rounds: MaxRounds = None,
+    settings: AgentSettings = SETTINGS,
     agent_module: AgentModule = None,
-    agent: AgentName = DEFAULT_AGENT,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow until it ended or waits for a person.
@@ -120,20 +99,6 @@ def run(
     """
     if file == "-" and given == "@-":
         raise ConfigError("only one of FILE and --input can be standard input")
-    settings = AgentSettings(
-        db=db,
-        model=model,
-        base_url=base_url,
-        workspace=None if workspace is None else str(workspace),
-        preset=preset,
-        allow_bash=allow_bash,
-        sandbox=sandbox,
-        mcp=mcp,
-        mcp_config=None if mcp_config is None else str(mcp_config),
-        mode=mode,
-        max_rounds=max_rounds,
-        agent=agent,
-    )
     spec = _read_or_say(file, settings, as_json=as_json)
     value = None if given is None else input_of(text_of_argument(given))
 
@@ -152,24 +117,15 @@ def run(
 
 
 @workflow_app.command(cls=PlainCommand)
+@takes_agent(without=("max_rounds", "no_stream", "system"))
 def resume(
     run_id: RunId,
     answer: Annotated[str | None, typer.Option("--answer", metavar="TEXT", help="Answers an open question.")] = None,
     question: Annotated[
         str | None, typer.Option("--question", metavar="ID", help="Which question, when several are open.")
     ] = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    db: Db = DEFAULT_DB,
-    workspace: Workspace = None,
-    preset: Preset = None,
-    allow_bash: AllowBash = False,
-    sandbox: Sandbox = AUTO,
-    mcp: Mcp = False,
-    mcp_config: McpConfig = None,
-    mode: Mode = None,
+    settings: AgentSettings = SETTINGS,
     agent_module: AgentModule = None,
-    agent: AgentName = DEFAULT_AGENT,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a run that was left, interrupted, or waits for an answer.
@@ -178,19 +134,6 @@ def resume(
     """
     if question is not None and answer is None:
         raise ConfigError("--question belongs to an answer: give it with --answer")
-    settings = AgentSettings(
-        db=db,
-        model=model,
-        base_url=base_url,
-        workspace=None if workspace is None else str(workspace),
-        preset=preset,
-        allow_bash=allow_bash,
-        sandbox=sandbox,
-        mcp=mcp,
-        mcp_config=None if mcp_config is None else str(mcp_config),
-        mode=mode,
-        agent=agent,
-    )
     order = DriveOrder(as_json=as_json, answer=None if answer is None else text_of_argument(answer), question=question)
 
     async def work() -> int:
