@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -35,6 +36,9 @@ from loopwright.stores.mysql_statements import MysqlStatements
 from loopwright.stores.server_dialect import ServerConnection, ServerDialect
 from loopwright.stores.server_schema import ServerSchema
 from loopwright.testing.store_kit import begin, new_session
+
+IS_FULL = bool(os.environ.get("LOOPWRIGHT_FULL"))
+"""With LOOPWRIGHT_FULL=1 a migration is cut at each of its calls on PostgreSQL too, without it at every fourth."""
 
 AUTO, VERIFY, MIGRATE = SchemaPolicy.AUTO_CREATE, SchemaPolicy.VERIFY, SchemaPolicy.MIGRATE
 HISTORY = Path(__file__).parents[2] / "history"
@@ -277,12 +281,13 @@ async def test_a_migration_that_is_cut_at_any_call_is_finished_by_the_next_proce
         untouched = await left_behind(dsn)
         calls = await cut_at(dsn, 0)
     assert calls > 15
+    step = 4 if kind == "postgres" and not IS_FULL else 1  # one transaction there: few calls leave anything
     finished, at = set[str](), 0
     while at < calls:
         async with aged(kind) as dsn:
             left = untouched
             while left == untouched and at < calls:  # until something is left that the next one did not begin with
-                at += 1
+                at = min(at + step, calls)
                 await cut_at(dsn, at)
                 left = await left_behind(dsn)
             if kind == "postgres":

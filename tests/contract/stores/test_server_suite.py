@@ -72,5 +72,5 @@ def test_random_sequences_are_answered_as_in_memory(kind: str) -> None:
 
         machine = store_machine(opened)
         case = machine.TestCase()
-        case.settings = settings(case.settings, max_examples=15, stateful_step_count=25, deadline=None)
+        case.settings = settings(case.settings, max_examples=10, stateful_step_count=25, deadline=None)
         case.runTest()

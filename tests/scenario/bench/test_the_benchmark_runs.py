@@ -44,7 +44,6 @@ STORES = {
 }
 WITH_SERVERS = {
     "--only commits": (18, 1),
-    "--only growth": (28, 0),
 }
 # With --context: group → how many rows there are at least, and how many of them have a budget.
 CONTEXT = {"folds": (8, 8), "counting": (int((ROOT.parent / "shared" / "traffic").is_dir()), 0)}

@@ -29,6 +29,9 @@ WITHOUT_POWER = (
     " os.execv(sys.executable, [sys.executable, '-m', 'loopwright', *sys.argv[1:]])"
 )
 """A program that becomes the command for which the modes of files count, also when root runs it."""
+DRAWING = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|([^\x1b]+)")
+"""A movement of the cursor with its number, or plain text."""
+WIDTH = 80
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
@@ -126,6 +129,30 @@ class Terminal:
     def text(self) -> str:
         """What was drawn, without the movements of the cursor."""
         return ESCAPES.sub("", self.drawn)
+
+    @property
+    def screen(self) -> str:
+        """What stands on it at the end, scrolled lines included: what was drawn over is gone."""
+        lines, row, column = [""], 0, 0
+        for count, move, plain in DRAWING.findall(self.drawn):
+            number = int(count) if count.isdecimal() else 0
+            if move == "A":
+                row = max(row - (number or 1), 0)
+            elif move == "K":
+                lines[row] = "" if number == 2 else lines[row][:column]
+            elif move == "J":
+                lines[row:] = [lines[row][:column]]
+            for char in plain:
+                if char == "\r":
+                    column = 0
+                    continue
+                if char == "\n" or column == WIDTH:
+                    row, column = row + 1, 0 if column == WIDTH else column
+                    lines += [""] * (row + 1 - len(lines))
+                if char != "\n":
+                    lines[row] = lines[row][:column].ljust(column) + char + lines[row][column + 1 :]
+                    column += 1
+        return "\n".join(lines)
 
     def type(self, keys: str) -> None:
         """Types."""

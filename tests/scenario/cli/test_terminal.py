@@ -13,8 +13,9 @@ def test_a_run_is_drawn_live_with_tool_lines_and_a_status_bar(loopwright: Comman
     assert "Ctrl-C stops" in terminal.text
     assert '✓ glob(pattern="*.md")' in terminal.text
     assert '✗ read_file(path="missing.md")' in terminal.text
-    assert terminal.text.count("you said files") == 1
-    assert "completed · 2 rounds" in terminal.text
+    assert terminal.screen.count("you said files") == 1
+    assert terminal.screen.count("Ctrl-C stops") == 0, "the bar is gone"
+    assert "completed · 2 rounds" in terminal.screen
 
 
 def test_long_text_is_drawn_once_however_it_streams(loopwright: CommandLine) -> None:

@@ -74,7 +74,7 @@ BAD: dict[str, tuple[str | bytes, int | None, str, str]] = {
         "'another' in a folder called 'other-name'",
         "same name",
     ),
-    "deep": (f"---\ndescription: x\nd: {'[' * 8000}\n---\n", 1, "nested too deep", "begin with"),
+    "deep": (f"---\ndescription: x\nd: {'[' * 2000}\n---\n", 1, "nested too deep", "begin with"),
     "latin": (b"---\ndescription: caf\xe9\n---\n", 2, "not UTF-8", "save it as UTF-8"),
     "binary": (b"---\ndescription: x\n---\n\0\0", 4, "binary", "text file"),
     "spaced name": (GOOD, None, "a folder called 'spaced name'", "name the folder"),
