@@ -41,13 +41,14 @@ class Exam:
 
     async def read(self) -> None:
         """Fills `problems`."""
+        # The head first: a fold in the background may move it meanwhile, and then the rows hold the fold.
+        head = (await self._store.lookup(SESSION)).head
         rows = await self._store.read(SESSION)
         records = [decode_record(row.kind, row.version, row.body) for row in rows]
         self._said(records)
         await self._returned(records)
         self._answered(records)
         self._paid(records)
-        head = (await self._store.lookup(SESSION)).head
         start = head.window_start
         whole = await resumed_state(SESSION, rows)
         cold = await resumed_state(SESSION, rows[start:])

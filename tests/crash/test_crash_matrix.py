@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -88,11 +89,14 @@ def test_a_process_stopped_while_it_recovers_is_continued_by_a_third(name: str) 
     assert len(report.rows) >= 9
 
 
+# A process that is stopped here leaves its connections as they are, and Python says so of each when it finds it.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 @pytest.mark.server
 @pytest.mark.parametrize("kind, name", [one for one in ON_SERVERS if IS_FULL or one[1] in SHARED[one[0]]])
 def test_a_process_stopped_at_any_point_is_continued_on_a_server(kind: str, name: str) -> None:
     with client.shared(kind).database() as dsn:
         assert len(stopped_everywhere(name, emptied(dsn), names_only=not IS_FULL).rows) >= 9
+        gc.collect()
 
 
 def points_of(name: str) -> set[str]:

@@ -7,6 +7,7 @@ Read next: `session_drive.py`.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TextIO
 
@@ -58,6 +59,7 @@ class LiveScreen:
         self._aside = None if out is None else AnswerText(out, streaming=streaming, clean=False)
         self._show_text = answer and out is None
         self._live: Live | None = None
+        self._next: asyncio.TimerHandle | None = None
         self._line = ""
         self._shown = ShownText()
         self._doing = ""
@@ -125,6 +127,8 @@ class LiveScreen:
         self._reply_ended()
         self._tools.clear()
         self._typed = ""
+        if self._next is not None:
+            self._next.cancel()
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -137,12 +141,19 @@ class LiveScreen:
             self._live = Live(
                 get_renderable=self._bottom,
                 console=self._console,
-                refresh_per_second=FRAMES_PER_S,
+                auto_refresh=False,  # its thread would draw between what this one erases and what it prints
                 transient=True,
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
             self._live.start()
+            self._frame()
+
+    def _frame(self) -> None:
+        """Draws the bottom and does so again after a frame, until the end; in the thread of the event loop, as all drawing."""
+        if self._live is not None:
+            self._live.refresh()
+            self._next = asyncio.get_running_loop().call_later(1 / FRAMES_PER_S, self._frame)
 
     def _bottom(self) -> RenderableType:
         parts: list[RenderableType] = []
