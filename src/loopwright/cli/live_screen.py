@@ -7,12 +7,10 @@ Read next: `session_drive.py`.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
@@ -33,9 +31,8 @@ from ..model.events import (
     ToolCallStarted,
 )
 from .journal_lines import call_text, one_line, printable, tokens_text
+from .live_bottom import LiveBottom
 from .screen import AnswerText, Figures, ShownText, note_of, seconds_text, tool_end
-
-FRAMES_PER_S = 10
 
 
 class LiveScreen:
@@ -58,8 +55,7 @@ class LiveScreen:
         self._console = console
         self._aside = None if out is None else AnswerText(out, streaming=streaming, clean=False)
         self._show_text = answer and out is None
-        self._live: Live | None = None
-        self._next: asyncio.TimerHandle | None = None
+        self._live: LiveBottom | None = None
         self._line = ""
         self._shown = ShownText()
         self._doing = ""
@@ -127,8 +123,6 @@ class LiveScreen:
         self._reply_ended()
         self._tools.clear()
         self._typed = ""
-        if self._next is not None:
-            self._next.cancel()
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -138,22 +132,7 @@ class LiveScreen:
 
     def _start(self) -> None:
         if self._live is None:
-            self._live = Live(
-                get_renderable=self._bottom,
-                console=self._console,
-                auto_refresh=False,  # its thread would draw between what this one erases and what it prints
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._live.start()
-            self._frame()
-
-    def _frame(self) -> None:
-        """Draws the bottom and does so again after a frame, until the end; in the thread of the event loop, as all drawing."""
-        if self._live is not None:
-            self._live.refresh()
-            self._next = asyncio.get_running_loop().call_later(1 / FRAMES_PER_S, self._frame)
+            self._live = LiveBottom(self._console, self._bottom)
 
     def _bottom(self) -> RenderableType:
         parts: list[RenderableType] = []

@@ -11,7 +11,6 @@ import time
 from typing import Final, Protocol, TextIO
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from ..model.records import QuestionAsked, Record, ToolFinished
@@ -21,7 +20,8 @@ from ..workflow.picture import clean, span_text
 from ..workflow.picture_marks import Mark
 from ..workflow.picture_words import progress
 from .journal_lines import counted, parts_text
-from .live_screen import FRAMES_PER_S, terminal_console
+from .live_bottom import LiveBottom
+from .live_screen import terminal_console
 from .screen import is_terminal
 from .workflow_tree import STYLES, tree_lines, without_signs
 
@@ -97,7 +97,7 @@ class TreeScreen:
         self._console = console
         self._hint = hint
         self._marks: RunMarks | None = None
-        self._live: Live | None = None
+        self._live: LiveBottom | None = None
 
     def begin(self, run_id: str) -> None:
         """See `RunScreen.begin`."""
@@ -112,15 +112,7 @@ class TreeScreen:
         """See `RunScreen.draw`."""
         self._marks = marks
         if self._live is None and marks is not None:
-            self._live = Live(
-                get_renderable=self._shown,
-                console=self._console,
-                refresh_per_second=FRAMES_PER_S,
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._live.start(refresh=True)
+            self._live = LiveBottom(self._console, self._shown)
 
     def note(self, text: str, *, bad: bool = False) -> None:
         """See `RunScreen.note`."""
